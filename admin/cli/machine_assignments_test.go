@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"nstance.dev/admin/cli"
 	"nstance.dev/admin/shardclient/shardtest"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -47,5 +48,10 @@ func TestM40_AssignmentsAreShown(t *testing.T) {
 	}
 	if got := newConsole(t).ok(t, "machine", "assignments", "-o", "name"); got != "" {
 		t.Errorf("a shard without machines lists %q", got)
+	}
+	c := newConsole(t)
+	c.local.OfBefore = true
+	if got := c.fails(t, cli.ExitFailed, "machine", "assignments"); !strings.Contains(got, "the server knows no host machines; upgrade it") {
+		t.Errorf("a server of before: %q", got)
 	}
 }

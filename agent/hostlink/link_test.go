@@ -191,6 +191,7 @@ func TestM40_APaverHearsWhatIsInForce(t *testing.T) {
 		p.expect(t, "a credential", "credential 1/1")
 		h.link.Deliver(joinsWith(2, 1)) // of an assignment that did not come
 		h.link.Deliver(&nstancev1.MachineWork{})
+		p.expect(t, "what belongs to nothing")
 		h.link.Deliver(joinsWith(1, 2))
 		p.expect(t, "the next credential", "credential 1/2")
 		h.ends()

@@ -90,6 +90,12 @@ func (a *assignment) waits() bool {
 	return a != nil && a.rec.Confirmed == nil && a.head.GetMode() != nstancev1.MachineMode_MACHINE_MODE_RESET
 }
 
+// joins reports whether what is to be built joins with a credential. A machine that is taken
+// over has joined.
+func (a *assignment) joins() bool {
+	return a.waits() && a.head.GetMode() != nstancev1.MachineMode_MACHINE_MODE_ADOPT
+}
+
 // protectedUntil is how long the assignment keeps its instance from being replaced by
 // choice; zero: it does not.
 func (a *assignment) protectedUntil() time.Time {

@@ -179,6 +179,14 @@ func TestM43_ACredentialIsInMemoryAlone(t *testing.T) {
 		second.expectSent("another", "credential 1/3")
 		second.mustConfirm(id, 1, "node-1")
 		second.expectView("joined", id, "connected, epoch 1, confirmed node-1")
+		if second.find(id).credential != nil {
+			t.Error("the credential of a machine that has joined is kept")
+		}
+
+		adopt := paving(2)
+		adopt.Mode = nstancev1.MachineMode_MACHINE_MODE_ADOPT
+		second.mustPut(id, adopt, nil)
+		second.expectView("what has joined is taken over", id, "connected, epoch 2")
 
 		page, err := w.storage.List(t.Context(), "", "", 0)
 		if err != nil || len(page.Objects) == 0 {
@@ -197,7 +205,7 @@ func TestM43_ACredentialIsInMemoryAlone(t *testing.T) {
 
 // An assignment that nobody confirms keeps its instance from voluntary rotation for 45 minutes,
 // under each leader, and while it is not known what is stored.
-func TestM42_AnUnconfirmedAssignmentProtectsItsInstance(t *testing.T) {
+func TestAnUnconfirmedAssignmentProtectsItsInstance(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		id, other := w.newID(), w.newID()
 		kept := func(l *leader, id identity.ID) fleet.Block {
@@ -229,7 +237,7 @@ func TestM42_AnUnconfirmedAssignmentProtectsItsInstance(t *testing.T) {
 		if block := kept(l, id); block.By != fleet.BlockerUnsettled || block.Until.Sub(until).Abs() > time.Millisecond {
 			t.Errorf("under the next leader: %+v", block)
 		}
-		if !slices.Contains(l.planned, workers) {
+		if !slices.Contains(l.plannedAgain(), workers) {
 			t.Error("the group is not planned again when what is stored has been read")
 		}
 		time.Sleep(time.Minute)
@@ -267,8 +275,8 @@ func TestWhatIsNotUsedCostsNothing(t *testing.T) {
 		l.Left(id)
 		l.Forget(id)
 		synctest.Wait()
-		if calls := w.storage.Calls(); calls != 0 || !l.empty() || len(l.planned) != 0 {
-			t.Errorf("%d calls to storage, %d machines, planned %v", calls, len(l.machines), l.planned)
+		if calls := w.storage.Calls(); calls != 0 || !l.empty() || len(l.plannedAgain()) != 0 {
+			t.Errorf("%d calls to storage, %d machines, planned %v", calls, len(l.machines), l.plannedAgain())
 		}
 		l.end()
 	})
@@ -349,7 +357,11 @@ func TestAnAssignmentGoesWithItsInstance(t *testing.T) {
 		}
 		if after, err := w.storage.Get(t.Context(), key); err != nil || len(after.Data) != len(obj.Data)/2 {
 			t.Errorf("what cannot be read was written: %v", err)
+		} else if err := w.storage.DeleteIfMatch(t.Context(), key, after.ETag); err != nil {
+			t.Error(err)
 		}
+		l.mustPut(broken, paving(2), nil)
+		l.expectView("an administrator has deleted it", broken, "epoch 2, credential missing")
 	})
 }
 

@@ -227,6 +227,6 @@ func (m *machine) assignmentView(now time.Time) *nstancev1.AssignmentState {
 		v.ConfirmedAt = timestamppb.New(c.At.Time)
 	}
 	credential := m.usable(now)
-	v.CredentialSequence, v.CredentialMissing = credential.GetSequence(), credential == nil && a.waits()
+	v.CredentialSequence, v.CredentialMissing = credential.GetSequence(), credential == nil && a.joins()
 	return v
 }

@@ -18,7 +18,7 @@ const maxMerges = 5
 // again on what another write has left. decide returns what is to be stored, nil for nothing,
 // and must not have effects; it is asked again on a newer version. The caller has the turn.
 func (m *Machines) change(known *machine, decide func(*assignment) (*assignment, verdict, error)) (what verdict, err error) {
-	if err := known.usableObject(); err != nil {
+	if err := m.writable(known); err != nil {
 		return refused, err
 	}
 	for range maxMerges {
@@ -42,14 +42,19 @@ func (m *Machines) change(known *machine, decide func(*assignment) (*assignment,
 	return refused, fmt.Errorf("assignment of %s: %w after %d merges", known.id, objectstore.ErrPrecondition, maxMerges)
 }
 
-// usableObject reports why the object of a machine must not be written.
-func (m *machine) usableObject() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.dropped {
-		return fmt.Errorf("assignment of %s: %w: it is deleted with its instance", m.id, objectstore.ErrNotFound)
+// writable reports why the object of a machine must not be written. One that could not be read is
+// read again: somebody may have repaired or deleted it.
+func (m *Machines) writable(known *machine) error {
+	known.mu.Lock()
+	dropped, damaged := known.dropped, known.damaged
+	known.mu.Unlock()
+	switch {
+	case dropped:
+		return fmt.Errorf("assignment of %s: %w: it is deleted with its instance", known.id, objectstore.ErrNotFound)
+	case damaged != nil:
+		return m.read(m.ctx, known)
 	}
-	return m.damaged
+	return nil
 }
 
 // stored returns the assignment that is stored, and its etag.

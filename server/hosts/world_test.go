@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +119,14 @@ func (l *leader) begin() {
 		_ = l.Run(l.ctx)
 	}()
 	synctest.Wait()
+}
+
+// plannedAgain are the groups that were to be planned again.
+func (l *leader) plannedAgain() []fleet.GroupID {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.planned)
 }
 
 // end ends the term.

@@ -16,6 +16,9 @@ func (s *Shard) SetMachine(id string, m *nstancev1.MachineState) {
 
 // WatchMachines implements the operator API: nothing changes after the snapshot.
 func (s *Shard) WatchMachines(_ *nstancev1.WatchMachinesRequest, stream grpc.ServerStreamingServer[nstancev1.MachineEvent]) error {
+	if s.OfBefore {
+		return s.UnimplementedOperatorServiceServer.WatchMachines(nil, stream)
+	}
 	s.mu.Lock()
 	s.called(stream.Context())
 	events := append([]*nstancev1.MachineEvent{}, s.machines...)

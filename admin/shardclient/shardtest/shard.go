@@ -28,6 +28,8 @@ type Shard struct {
 	nstancev1.UnimplementedOperatorServiceServer
 	// Frozen keeps instances from moving on by themselves.
 	Frozen bool
+	// OfBefore: it is a server that knows no host machines.
+	OfBefore bool
 
 	mu        sync.Mutex
 	groups    map[string]*nstancev1.GroupStatus

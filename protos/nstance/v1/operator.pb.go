@@ -6017,7 +6017,7 @@ type AssignmentState struct {
 	// Sequence of the credential that the leader has; 0: none.
 	CredentialSequence int32 `protobuf:"varint,9,opt,name=credential_sequence,json=credentialSequence,proto3" json:"credential_sequence,omitempty"`
 	// The assignment is not confirmed and the leader has no credential for it, as after a
-	// change of leader: send a new one with PutAssignment. Never with mode reset.
+	// change of leader: send a new one with PutAssignment. Never with the modes adopt and reset.
 	CredentialMissing bool `protobuf:"varint,10,opt,name=credential_missing,json=credentialMissing,proto3" json:"credential_missing,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
