@@ -110,15 +110,13 @@ func (h *Host) look(ctx context.Context) {
 
 // preflight says whether a machine can be built here.
 func (h *Host) preflight(ctx context.Context, j journal.Journal, degraded bool) ([]*nstancev1.PreflightCheck, error) {
-	t := preflight.Targets{Modules: []string{"overlay", "br_netfilter"}}
-	if a := h.latest(j); a != nil {
-		t.APIServer, t.CABundle = a.GetApiServer().GetEndpoint(), a.GetApiServer().GetCaBundle()
-	}
+	t, wants := preflight.For(h.latest(j))
+	wants.Mode, wants.AllowDegraded = h.opts.Mode, degraded
 	facts, err := preflight.Prober{MachinesDir: h.opts.Machines, Own: h.own}.Probe(ctx, t)
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
-	return preflight.Judge(facts, preflight.Wants{Mode: h.opts.Mode, AllowDegraded: degraded, Modules: t.Modules}), err
+	return preflight.Judge(facts, wants), err
 }
 
 // latest is the assignment that the journal is about.

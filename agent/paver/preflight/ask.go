@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -29,11 +30,29 @@ func (a Asker) ask(ctx context.Context, t Targets) Network {
 	if t.APIServer != "" {
 		a.askAPIServer(ctx, t, &n)
 	}
-	if t.ImageSource != "" {
-		_, err := a.get(ctx, t.ImageSource, nil)
-		n.ImageSource = &Answer{Asked: t.ImageSource, Err: err}
+	if len(t.ImageSources) > 0 {
+		n.ImageSource = a.askSources(ctx, t.ImageSources)
 	}
 	return n
+}
+
+// askSources asks one after the other until one answers.
+func (a Asker) askSources(ctx context.Context, sources []Source) *Answer {
+	var asked []string
+	var errs []error
+	for _, source := range sources {
+		var roots *x509.CertPool
+		if source.CABundle != "" {
+			roots = x509.NewCertPool()
+			roots.AppendCertsFromPEM([]byte(source.CABundle)) // without one nothing is verified, and nothing answers
+		}
+		_, err := a.get(ctx, source.Address, roots)
+		if err == nil {
+			return &Answer{Asked: source.Address}
+		}
+		asked, errs = append(asked, source.Address), append(errs, err)
+	}
+	return &Answer{Asked: strings.Join(asked, ", "), Err: errors.Join(errs...)}
 }
 
 func (a Asker) askAPIServer(ctx context.Context, t Targets, n *Network) {

@@ -35,10 +35,18 @@ type Targets struct {
 	// APIServer is the address of the API server, CABundle the certificates that its certificate is
 	// verified with, PEM.
 	APIServer, CABundle string
-	// ImageSource is the address that the image is fetched from; any answer will do.
-	ImageSource string
+	// ImageSources are the addresses that the image can be fetched from: any answer of one of them
+	// will do.
+	ImageSources []Source
 	// Modules of the kernel that are looked for.
 	Modules []string
+}
+
+// Source is an address that is asked.
+type Source struct {
+	Address string
+	// CABundle are the certificates that its certificate is verified with, PEM; empty: the host's.
+	CABundle string
 }
 
 // Probe looks at the host. What cannot be found out is an error, beside all that could be; a

@@ -184,7 +184,7 @@ func TestProbe_Network(t *testing.T) {
 	h := newHost(t)
 	p := h.prober()
 	p.Asker = preflight.Asker{Now: func() time.Time { return now }}
-	f := h.probe(p, preflight.Targets{APIServer: server.URL, CABundle: bundle, ImageSource: registry.URL})
+	f := h.probe(p, preflight.Targets{APIServer: server.URL, CABundle: bundle, ImageSources: []preflight.Source{{Address: closed.URL}, {Address: server.URL, CABundle: "x"}, {Address: registry.URL}}})
 	if n := f.Network; n.Resolution == nil || n.Resolution.Err != nil || n.APIServer == nil || n.APIServer.Err != nil || n.ImageSource == nil || n.ImageSource.Err != nil {
 		t.Errorf("found %+v", n)
 	}
@@ -192,9 +192,13 @@ func TestProbe_Network(t *testing.T) {
 		t.Errorf("the clock is %v ahead", f.Network.Skew)
 	}
 
-	f = h.probe(p, preflight.Targets{APIServer: server.URL, CABundle: "x", ImageSource: closed.URL})
+	f = h.probe(p, preflight.Targets{APIServer: server.URL, CABundle: "x", ImageSources: []preflight.Source{{Address: closed.URL}, {Address: server.URL}}})
 	if n := f.Network; n.APIServer.Err == nil || n.ImageSource.Err == nil || n.Skew != nil {
 		t.Errorf("without certificates and registry: %+v", n)
+	}
+	f = h.probe(p, preflight.Targets{ImageSources: []preflight.Source{{Address: server.URL, CABundle: bundle}}})
+	if n := f.Network; n.ImageSource.Err != nil || n.APIServer != nil {
+		t.Errorf("with a mirror's certificate: %+v", n.ImageSource)
 	}
 	f = h.probe(p, preflight.Targets{APIServer: closed.URL, CABundle: bundle})
 	if f.Network.APIServer.Err == nil || f.Network.ImageSource != nil {

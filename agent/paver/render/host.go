@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // requiredModules are what Pods' file systems and networks need.
@@ -66,18 +68,25 @@ func (r *renderer) kernel() {
 	}
 	r.onHost(SysctlFile, text.String())
 
-	modules := slices.Clone(requiredModules)
 	for i, module := range r.t.GetHost().GetKernelModules() {
 		if !kernelModule.MatchString(module) {
 			r.problem(fmt.Sprintf("host.kernelModules[%d]", i), "%q is not the name of a module", module)
-			continue
 		}
-		if !slices.Contains(modules, module) {
+	}
+	r.plan.Modules = Modules(r.t)
+	r.onHost(ModulesFile, strings.Join(r.plan.Modules, "\n")+"\n")
+}
+
+// Modules are those of the kernel that the machine of a template needs, in the order in which they
+// are loaded: first those that every machine needs.
+func Modules(t *nstancev1.MachineTemplate) []string {
+	modules := slices.Clone(requiredModules)
+	for _, module := range t.GetHost().GetKernelModules() {
+		if kernelModule.MatchString(module) && !slices.Contains(modules, module) {
 			modules = append(modules, module)
 		}
 	}
-	r.plan.Modules = modules
-	r.onHost(ModulesFile, strings.Join(modules, "\n")+"\n")
+	return modules
 }
 
 // sysctlPath is the file of a parameter below /proc/sys. A slash in the name stands for a dot

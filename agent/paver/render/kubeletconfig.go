@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // mostKubeletConfig bounds the configuration of a template, bytes.
@@ -105,6 +107,16 @@ func (r *renderer) clusterDomain() string {
 		r.problem("kubernetes.clusterDomain", "%q is not a domain", domain)
 	}
 	return domain
+}
+
+// SwapAllowed says whether the kubelet of a template starts on a host with swap.
+func SwapAllowed(t *nstancev1.MachineTemplate) bool {
+	config, err := parseKubeletConfig(t.GetKubernetes().GetKubeletConfig())
+	if err != nil || config == nil {
+		return false
+	}
+	at := find(config, "failSwapOn")
+	return at >= 0 && config.Content[at].ShortTag() == "!!bool" && strings.EqualFold(config.Content[at].Value, "false")
 }
 
 // cgroupDriver is the driver that a kubelet's configuration names. The container runtime must

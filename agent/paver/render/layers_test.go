@@ -134,3 +134,14 @@ func TestHostPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestSwapAllowed: only the kubelet's own switch lets it start with swap.
+func TestSwapAllowed(t *testing.T) {
+	for config, want := range map[string]bool{
+		"": false, "maxPods: 3": false, "failSwapOn: true": false, "failSwapOn: false": true, "{failSwapOn: False}": true, `failSwapOn: "false"`: false, "failSwapOn: [": false,
+	} {
+		if got := render.SwapAllowed(&nstancev1.MachineTemplate{Kubernetes: &nstancev1.MachineKubernetes{KubeletConfig: config}}); got != want {
+			t.Errorf("%q: %t", config, got)
+		}
+	}
+}
