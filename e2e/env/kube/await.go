@@ -12,7 +12,13 @@ import (
 // the last error when its patience is over. It may be called by a cleanup too.
 func Await(t testing.TB, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience) // which is over when cleanups run
+	AwaitFor(t, Patience, what, check)
+}
+
+// AwaitFor is Await for what takes longer, with a limit of its own.
+func AwaitFor(t testing.TB, limit time.Duration, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit) // which is over when cleanups run
 	defer cancel()
 	start := time.Now()
 	if err := await(ctx, check); err != nil {

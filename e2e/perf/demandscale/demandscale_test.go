@@ -20,6 +20,7 @@ import (
 var (
 	report   = flag.String("report", "", "write a Markdown page to this file as well")
 	requests = flag.Int("requests", 25_000, "CapacityRequests beside which one is measured")
+	pods     = flag.Int("pods", 100_000, "Pods beside which an operator is measured")
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(kube.OwnNetwork(m)) }
@@ -29,6 +30,7 @@ func TestDemandScale(t *testing.T) {
 	t.Run("pods", func(t *testing.T) { rows = demandscale.Measure(t) })
 	t.Run("direct", func(t *testing.T) { rows = append(rows, demandscale.MeasureDirect(t)...) })
 	t.Run("requests", func(t *testing.T) { rows = append(rows, demandscale.MeasureRequests(t, *requests)...) })
+	t.Run("many", func(t *testing.T) { rows = append(rows, demandscale.MeasureMany(t, *pods)...) })
 	if err := bench.WriteTable(os.Stdout, rows); err != nil || *report == "" || t.Failed() {
 		return
 	}
