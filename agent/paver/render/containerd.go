@@ -102,8 +102,8 @@ func (r *renderer) mirror(text *strings.Builder, field string, mirror *nstancev1
 	address := mirror.GetUrl()
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
-		r.problem(field, "%q is not an address such as https://mirror.example.com", address)
+	case err != nil || u.Scheme != "https" || u.Host == "":
+		r.problem(field, "%q is not an address such as https://mirror.example.com: the certificate of a mirror is always verified", address)
 		return
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || !printable.MatchString(address) || strings.ContainsAny(address, `"\`):
 		r.problem(field, "%q must be a host and a path alone", address)

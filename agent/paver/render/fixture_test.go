@@ -113,7 +113,7 @@ func full() *nstancev1.MachineAssignment {
 		m.Limits = &nstancev1.MachineLimits{MemoryMaxBytes: 6 << 30, CpuQuotaPercent: 250, TasksMax: 4096}
 		m.Registries = []*nstancev1.MachineRegistry{
 			{Host: "docker.io", Mirrors: []*nstancev1.MachineMirror{
-				{Url: "https://mirror.example.com", CaBundle: certificate}, {Url: "https://harbor.example.com/v2/hub"}, {Url: "http://192.0.2.7:5000/cache"},
+				{Url: "https://mirror.example.com", CaBundle: certificate}, {Url: "https://harbor.example.com/v2/hub"}, {Url: "https://192.0.2.7:5000/cache"},
 			}},
 			{Host: "registry.example.com:5000"},
 		}

@@ -204,6 +204,7 @@ func TestRender_Refuses(t *testing.T) {
 		{"machine.registries[0].host: ", registry("..")},
 		{"machine.registries[0].host: ", registry("a/../../b")},
 		{"machine.registries[0].mirrors[0].url: ", registry("docker.io", &nstancev1.MachineMirror{Url: "mirror.example.com"})},
+		{"machine.registries[0].mirrors[0].url: \"http://mirror.example.com\" is not an address", registry("docker.io", &nstancev1.MachineMirror{Url: "http://mirror.example.com"})},
 		{"machine.registries[0].mirrors[0].url: ", registry("docker.io", &nstancev1.MachineMirror{Url: "https://u:p@mirror.example.com"})},
 		{"machine.registries[0].mirrors[0].url: ", registry("docker.io", &nstancev1.MachineMirror{Url: "https://m.example.com/\"]\nskip_verify = true"})},
 		{"machine.registries[0].mirrors[0].caBundle: ", registry("docker.io", &nstancev1.MachineMirror{Url: "https://m.example.com", CaBundle: "x"})},

@@ -131,7 +131,7 @@ func TestM99_ImagesComeThroughTheMirror(t *testing.T) {
 		}
 	}
 	good, strange := newMirror(t), newMirror(t)
-	away := httptest.NewServer(nil)
+	away := httptest.NewTLSServer(nil)
 	away.Close()
 	plan, err := render.Render(&nstancev1.MachineAssignment{
 		MachineName: "m", NodeName: "n", Epoch: 1, Configuration: &nstancev1.MachineConfigurationVersion{Name: "c", Version: 1, Hash: "sha256:" + strings.Repeat("0", 64)},

@@ -195,11 +195,18 @@ type Registry struct {
 	Mirrors []Mirror `json:"mirrors,omitempty"`
 }
 
+// MirrorURL is the address of a mirror.
+//
+// +kubebuilder:validation:MinLength=9
+// +kubebuilder:validation:MaxLength=2048
+// +kubebuilder:validation:Pattern=`^https://[^ ]+$`
+type MirrorURL string
+
 // Mirror of a registry. Its certificate is always verified.
 type Mirror struct {
-	// url of the mirror.
+	// url of the mirror, with https.
 	// +required
-	URL URL `json:"url"`
+	URL MirrorURL `json:"url"`
 
 	// caBundle are the certificates that the mirror's is verified with, PEM; by default
 	// those of the image.
