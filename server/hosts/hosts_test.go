@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
 	"nstance.dev/protos/identity"
@@ -110,6 +111,24 @@ func TestM40_M41_AnAssignmentIsStoredAndSent(t *testing.T) {
 
 // What is in force is said again on each stream; what does not fit into a queue is sent when
 // there is room.
+// TestM90_AVersionChangesNothingOfItsInstance: whatever is assigned, what the instance was made from stays.
+func TestM90_AVersionChangesNothingOfItsInstance(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.newID()
+		l := w.lead(1, id)
+		defer l.end()
+		before := l.row(id)
+		l.mustPut(id, paving(1), credentialFor(1, 1, time.Hour))
+		l.mustConfirm(id, 1, "node-1")
+		next := paving(2)
+		next.Configuration.Version, next.Configuration.Hash = 9, "sha256:"+strings.Repeat("0c", 32)
+		l.mustPut(id, next, credentialFor(2, 1, time.Hour))
+		if diff := cmp.Diff(before, l.row(id)); diff != "" {
+			t.Errorf("the instance changed:\n%s", diff)
+		}
+	})
+}
+
 func TestM40_TheAssignmentIsReplayedAtEachConnect(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		id := w.newID()

@@ -93,6 +93,45 @@ func TestEffective_whatChangesWhichHash(t *testing.T) {
 	}
 }
 
+// TestM90_ThreeLayers: of a template with node machines, what is of the VM replaces it, what is of the host
+// is pushed, and what a group says of its Node does neither.
+func TestM90_ThreeLayers(t *testing.T) {
+	machines := func(change func(x *document.Template)) func(*effective.Config) {
+		return func(c *effective.Config) {
+			configtest.SetIn(c.Templates, "knc", func(x *document.Template) {
+				x.Machine = &document.Machine{Enabled: true}
+				change(x)
+			})
+		}
+	}
+	for name, tt := range map[string]struct {
+		change         func(x *document.Template)
+		runtime, infra bool
+	}{
+		"nothing":     {func(*document.Template) {}, false, false},
+		"user data":   {func(x *document.Template) { x.Userdata.Content = "x" }, false, true},
+		"an argument": {func(x *document.Template) { x.Args = map[string]any{"KeyName": "x"} }, false, true},
+		"the policy": {func(x *document.Template) {
+			x.Machine.Policy = &document.MachinePolicy{SSH: &document.MachineSSH{Users: []string{"a"}}}
+		}, false, true},
+		"a variable":      {func(x *document.Template) { x.Vars["role"] = "y" }, true, false},
+		"a file":          {func(x *document.Template) { x.Files["new"] = document.File{Kind: document.FileString, Template: "x"} }, true, false},
+		"the Node":        {func(x *document.Template) { x.Node = &document.Node{Labels: map[string]string{"tier": "x"}} }, false, false},
+		"the longest off": {func(x *document.Template) { h := document.Duration(time.Hour); x.Machine.MaxHold = &h }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := document.GroupKey{Tenant: "default", Group: "control-plane"}
+			one, two := configtest.LoadFull(t), configtest.LoadFull(t)
+			machines(func(*document.Template) {})(one)
+			machines(tt.change)(two)
+			before, after := groupOf(one, nil, key), groupOf(two, nil, key)
+			if runtime, infra := before.RuntimeHash != after.RuntimeHash, before.InfraHash != after.InfraHash; runtime != tt.runtime || infra != tt.infra {
+				t.Errorf("files are pushed: %t; instances are replaced: %t", runtime, infra)
+			}
+		})
+	}
+}
+
 func TestHash_numbersHaveOneForm(t *testing.T) {
 	for _, same := range [][]any{
 		{json.Number("1"), json.Number("1.0"), json.Number("1e0"), 1, 1.0},
