@@ -38,13 +38,14 @@ type scripted struct {
 	mu     sync.Mutex
 	seq    uint64
 	states map[string]demandloop.MachineState
-	asked  int // for what it takes to join
+	told   map[string][]demandloop.MachineState // in order
+	asked  int                                  // for what it takes to join
 }
 
 // operator connects a cluster's.
 func (w *world) operator() *scripted {
 	w.t.Helper()
-	o := &scripted{w: w, link: w.term().Demand(), states: map[string]demandloop.MachineState{}}
+	o := &scripted{w: w, link: w.term().Demand(), states: map[string]demandloop.MachineState{}, told: map[string][]demandloop.MachineState{}}
 	if o.link == nil {
 		w.t.Fatal("demand mode has not begun")
 	}
@@ -75,6 +76,7 @@ func (o *scripted) Tell(m demandloop.Message) {
 	case demandloop.NodeState:
 		o.mu.Lock()
 		o.states[m.Machine] = m.State
+		o.told[m.Machine] = append(o.told[m.Machine], m.State)
 		o.mu.Unlock()
 		if m.State == demandloop.Configuring {
 			o.post(5*time.Second, demandloop.NodeReports{{Machine: m.Machine, Node: m.Machine, Ready: true}})
@@ -251,6 +253,43 @@ func TestS6_ASickMachineOfADemandGroupIsReplaced(t *testing.T) {
 	})
 }
 
+// TestOperatorsAreToldOfEachStepOfARemoval: that a VM is being deleted stands in no record, and where no agent ever
+// connected nothing else happens then.
+func TestOperatorsAreToldOfEachStepOfARemoval(t *testing.T) {
+	for name, dead := range map[string]bool{"a machine that serves": false, "one that is being made": true} {
+		t.Run(name, func(t *testing.T) {
+			opts := demanded("")
+			opts.DeadAgents, opts.Timeout, opts.Drain, opts.Cloud.DeleteTime = dead, "1h", "1m", 20*time.Second
+			inWorld(t, opts, func(t *testing.T, w *world) {
+				w.coordinate("default")
+				w.settle(time.Minute)
+				o := w.operator()
+				o.ask(2)
+				w.settle(time.Minute)
+				id := w.cloud.Machines()[0].InstanceID
+				if _, err := w.term().requests.DeleteInstance(w.ctx, "default", RemovalRequest{ID: id.String()}); err != nil {
+					t.Fatal(err)
+				}
+				w.settle(10 * time.Second)
+				if err := w.acknowledge(id); err != nil {
+					t.Fatal(err)
+				}
+				want := []demandloop.MachineState{demandloop.Draining, demandloop.Deleting}
+				for _, after := range []time.Duration{time.Second, time.Minute} {
+					w.settle(after)
+					o.mu.Lock()
+					told := slices.Clone(o.told[id.String()])
+					o.mu.Unlock()
+					if n := len(told); n < len(want) || !slices.Equal(told[n-len(want):], want) {
+						t.Errorf("told of the machine, %s later: %v, want %v in the end", after, told, want)
+					}
+					want = append(want, demandloop.Deleted)
+				}
+			})
+		})
+	}
+}
+
 // TestPricesAreListedEveryHour while groups buy by them, and otherwise with the types.
 func TestPricesAreListedEveryHour(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -357,6 +396,17 @@ func TestWhatIsKnownOfACluster(t *testing.T) {
 		}
 		if m := p.Machines[0]; m.State != demand.Configured || m.Needs != 1 || !m.Surplus.IsZero() || m.InstanceType != "small" || m.PricePerHour != 100_000 {
 			t.Errorf("machine %+v", m)
+		}
+		if one, _, _ := w.term().InspectDemand(w.ctx, "default", "01"); one.Explained == nil || len(one.Explained.Offers) != 1 || one.Explained.Offers[0].Reason != demand.LimitReached || len(one.Needs) != 1 || len(one.Machines) != 0 {
+			t.Errorf("of the need %+v", one)
+		}
+		for _, none := range []string{"02", "0101"} {
+			if p, _, _ := w.term().InspectDemand(w.ctx, "default", none); p.Explained != nil || len(p.Needs) != 0 {
+				t.Errorf("of a need %s: %+v", none, p)
+			}
+		}
+		if other, _, _ := w.term().InspectDemand(w.ctx, "acme", "01"); other.Explained != nil || len(other.Needs) != 0 {
+			t.Errorf("another tenant is told of the need: %+v", other)
 		}
 		if other, _, _ := w.term().InspectDemand(w.ctx, "acme", ""); other.Connected || len(other.Needs)+len(other.Machines) != 0 {
 			t.Errorf("another tenant is told %+v", other)

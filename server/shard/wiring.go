@@ -53,10 +53,17 @@ func newRemovals(r *Term) *removal.Remover {
 		Instances: p.instances, Cache: p.cache, Groups: p.groups, Liveness: p.liveness, Provider: r.provider, Balancers: r.balancers,
 		Group: p.groupOf, DrainCoordinated: p.drainCoordinated, StillChosen: p.chosen, WaitForCreate: p.launcher.WaitForCall,
 		DeletesBlocked: p.collector.DeletesBlocked, Recovering: p.collector.Recovering, List: p.collector.Soon,
-		Announce: r.events.Instance, Failed: r.events.Error, BeforeRecord: r.dropAssignment,
+		Announce: r.announce, Failed: r.events.Error, BeforeRecord: r.dropAssignment,
 		Again:   r.queue.enqueueAfter,
 		Deleted: r.opts.Metrics.deleted, Lag: r.opts.Driver.Lag, Go: r.leadership.tasks.Go, Over: r.leadership.endIfOver, Now: r.opts.Now, Log: r.opts.Log,
 	})
+}
+
+// announce tells operators what becomes of an instance that is removed. That its VM is being deleted stands in no record,
+// so demand mode hears of it here.
+func (r *Term) announce(id identity.ID, status string) {
+	r.events.Instance(id, status)
+	r.demand.Changed(id)
 }
 
 // newCollector is what compares the provider's machines with the instances of a term.

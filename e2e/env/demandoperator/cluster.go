@@ -19,7 +19,7 @@ type cluster struct {
 	nodes    map[string]*node // by machine
 	joins    map[string][]string
 	pods     map[string]string // to the machine whose Node it runs on; empty: it is pending
-	drains   map[string]*drain // by the UID of the Node
+	drains   map[string]*drain // by the UID of the Node; of a machine without one by its id
 	reported map[string]report // by machine, in this session
 	refusals int
 	held     bool
@@ -101,11 +101,16 @@ func (c *cluster) unbind(machine string) {
 	}
 }
 
-// condemn begins to drain the Node of an instance that is to go.
+// condemn begins to drain the Node of an instance that is to go. Where it has none there is nothing to be moved.
 func (c *cluster) condemn(machine string) {
-	if d := c.drainOf(machine); d != nil {
-		d.condemned = true
+	d := c.drainOf(machine)
+	if d == nil {
+		if d = c.drains[machine]; d == nil {
+			d = &drain{machine: machine, over: true}
+			c.drains[machine] = d
+		}
 	}
+	d.condemned = true
 }
 
 // drain begins to drain a Node for an instruction; false: there is none.

@@ -40,8 +40,14 @@ type Operator struct {
 	machines map[string]*demandpb.NodeStateUpdate
 	cluster  cluster
 	frames   Frames
-	blobs    int // answers with an error that are still to be given
+	failing  failing
 	wrong    []string
+}
+
+// failing is what still has to go wrong.
+type failing struct {
+	blobs int // answers with an error
+	joins int // programs that do not make their machine join
 }
 
 // session is one that stands.
@@ -202,10 +208,14 @@ func (o *Operator) state(u *demandpb.NodeStateUpdate) {
 // bootstrap answers with what makes a machine a Node of the cluster, and what makes it leave.
 func (o *Operator) bootstrap(r *demandpb.BootstrapRequest) {
 	answer := &demandpb.BootstrapBlobResponse{RequestId: r.GetRequestId(), TtlSeconds: 60}
-	if o.blobs > 0 {
-		o.blobs--
+	switch {
+	case o.failing.blobs > 0:
+		o.failing.blobs--
 		answer.Error = "the cluster has no token at the moment"
-	} else {
+	case o.failing.joins > 0:
+		o.failing.joins--
+		answer.UserData = []byte("#!/bin/sh\nexit 7\n")
+	default:
 		answer.UserData = []byte(o.cluster.script(o.opts.Machines, r.GetMachineId()))
 	}
 	o.send("bootstrap_response", &demandpb.OperatorMessage{Kind: &demandpb.OperatorMessage_BootstrapResponse{BootstrapResponse: answer}})
@@ -371,7 +381,14 @@ func (o *Operator) ForgetDrains() {
 func (o *Operator) FailBlobs(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.blobs = n
+	o.failing.blobs = n
+}
+
+// FailJoins answers the next requests for what it takes to join with a program that fails.
+func (o *Operator) FailJoins(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failing.joins = n
 }
 
 // RefuseReclaims refuses the next voluntary instructions.

@@ -58,6 +58,8 @@ type Seen struct {
 	Ended    string // why the last session that has ended did
 	// States counts the machines of the cluster by their state.
 	States map[demandpb.MachineState]int
+	// Failed are the machines that are of no use to the cluster, and why.
+	Failed map[string]string
 	Nodes  map[string]string // UID by machine
 	// Joins are the UIDs of the Nodes that each machine has been, in order.
 	Joins map[string][]string
@@ -86,11 +88,14 @@ func (o *Operator) Seen() Seen {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := Seen{
-		Frames: maps.Clone(o.frames), Sessions: o.opened, Ended: o.ended, States: map[demandpb.MachineState]int{}, Nodes: map[string]string{}, Joins: map[string][]string{},
+		Frames: maps.Clone(o.frames), Sessions: o.opened, Ended: o.ended, States: map[demandpb.MachineState]int{}, Failed: map[string]string{}, Nodes: map[string]string{}, Joins: map[string][]string{},
 		Wrong: slices.Clone(o.wrong), Short: o.cluster.short,
 	}
 	for _, m := range o.machines {
 		s.States[m.GetState()]++
+		if m.GetState() == demandpb.MachineState_MACHINE_STATE_FAILED {
+			s.Failed[m.GetMachineId()] = m.GetLastError()
+		}
 	}
 	for id, n := range o.cluster.nodes {
 		s.Nodes[id] = n.uid

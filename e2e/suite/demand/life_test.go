@@ -20,7 +20,7 @@ var frames = []string{
 	"shard: bootstrap_request", "shard: reclaim_instruction", "shard: reclaim_instruction cancel",
 	"shard: node_state_update of a snapshot", "shard: node_state_update CREATING", "shard: node_state_update IDLE",
 	"shard: node_state_update CONFIGURING", "shard: node_state_update CONFIGURED", "shard: node_state_update DRAINING",
-	"shard: node_state_update DELETED", "shard: available_capacity", "shard: available_capacity withdrawn",
+	"shard: node_state_update DELETING", "shard: node_state_update FAILED", "shard: node_state_update DELETED", "shard: available_capacity", "shard: available_capacity withdrawn",
 }
 
 // list are the needs: every second one takes two machines, less those that are left out.
@@ -52,6 +52,7 @@ func TestMachinesComeAndGoWithTheirNeeds(t *testing.T) {
 	w.settled("every Pod runs", machines)
 	w.unneeded(machines)
 	w.told(machines)
+	w.explained()
 
 	// Half is given back. Two are refused at first.
 	w.operator.RefuseReclaims(2)
@@ -85,6 +86,7 @@ func TestMachinesComeAndGoWithTheirNeeds(t *testing.T) {
 		t.Error("no machine was used again")
 	}
 
+	w.failed(machines)
 	w.forged(machines)
 	w.condemned(machines)
 	seen := watch()
@@ -123,6 +125,44 @@ func (w *world) told(machines int) {
 		if m["state"] != "configured" || m["needs"] != float64(1) {
 			w.t.Errorf("machine %v", m)
 		}
+	}
+}
+
+// failed lets the program fail that makes a machine join: the cluster is told why the machine is of no use to it, another
+// one takes its place, and it is deleted like any other.
+func (w *world) failed(machines int) {
+	w.t.Helper()
+	w.operator.FailJoins(1)
+	all, _ := list(*needs, 2)
+	w.operator.Need(append(all, demandoperator.Need{Name: "one-more", Pods: 1})...)
+	var machine string
+	w.await("a machine has failed", func(s demandoperator.Seen) error {
+		for id, why := range s.Failed {
+			machine = id
+			if !strings.HasPrefix(why, "ConfigureFailed: exit code 7") {
+				return fmt.Errorf("machine %s has failed because: %s", id, why)
+			}
+		}
+		return least(len(s.Failed), 1)
+	})
+	w.settled("another one has taken its place", machines+1)
+	w.AdminOK("instance", "delete", machine)
+	w.await("it is gone", func(s demandoperator.Seen) error {
+		if why, there := s.Failed[machine]; there || slices.Contains(w.RecordIDs(), machine) || slices.Contains(w.Directories(), machine) {
+			return fmt.Errorf("%s is there: %s", machine, why)
+		}
+		return nil
+	})
+	w.operator.Need(all...)
+	w.settled("one less is needed", machines)
+}
+
+// explained checks what the command line tells of one need and each offer.
+func (w *world) explained() {
+	w.t.Helper()
+	id, _ := w.AdminList("demand", "needs")[0]["id"].(string)
+	if said := w.AdminOK("explain", "need", id[:12]).Out; !strings.Contains(said, "nothing is missing") || !strings.Contains(said, "default/pool/cpu:2,memory:4096/on-demand") {
+		w.t.Errorf("explain need %s:\n%s", id, said)
 	}
 }
 
