@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"nstance.dev/agent/paver"
+	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/host"
 	"nstance.dev/agent/paver/pavertest"
@@ -226,9 +227,11 @@ func (i *images) Root(_ context.Context, a *nstancev1.MachineAssignment, _ *nsta
 	return dir, func() {}, err
 }
 
-func (i *images) Install(context.Context, *nstancev1.MachineAssignment, string) error { return nil }
-func (i *images) Trim(context.Context) error                                          { return nil }
-func (i *images) Clear() error                                                        { return nil }
+func (i *images) Install(context.Context, *nstancev1.MachineAssignment, string) ([]artifact.File, error) {
+	return nil, nil
+}
+func (i *images) Trim(context.Context) error { return nil }
+func (i *images) Clear() error               { return nil }
 
 func (i *images) built() int {
 	i.mu.Lock()

@@ -305,6 +305,21 @@ func TestWhatIsInUseRemains(t *testing.T) {
 	}
 }
 
+func TestClearLeavesWhatIsInUse(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir, roomy())
+	must[*cache.Root](t)(build(c, t.Context(), "x")).Close()
+	must[*cache.Blob](t)(put(c, t.Context(), "a")).Close()
+	used := must[*cache.Blob](t)(put(c, t.Context(), "b"))
+	if err := c.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(t, dir); len(got) != 1 {
+		t.Errorf("the cache holds %q", got)
+	}
+	used.Close()
+}
+
 func TestAFullDiskEmptiesTheCacheAndIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, roomy())

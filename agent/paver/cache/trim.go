@@ -40,6 +40,32 @@ func (c *Cache) Trim(ctx context.Context, need int64) error {
 	}
 }
 
+// Clear removes everything that is not in use.
+func (c *Cache) Clear() error {
+	for {
+		gone, err := c.evictAny()
+		if err != nil || gone == "" {
+			return err
+		}
+		if err := tree.Remove(gone); err != nil {
+			return fmt.Errorf("clear cache: %w", err)
+		}
+	}
+}
+
+func (c *Cache) evictAny() (gone string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, it := range c.items {
+		if it.pins == 0 {
+			c.opts.Log.Info("evicting from the cache", "path", name, "reason", "the cache is cleared")
+			delete(c.items, name)
+			return c.detach(name)
+		}
+	}
+	return "", nil
+}
+
 // space is that of a file system.
 type space struct{ whole, free int64 }
 

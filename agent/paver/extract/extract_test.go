@@ -214,7 +214,7 @@ func TestProgramsAreOrdinaryFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := tree.Programs(t.Context(), bytes.NewReader(archive), func(name string) (string, bool) {
+	err := tree.Programs(t.Context(), bytes.NewReader(archive), func(name string, _ bool) (string, bool) {
 		return "usr/local/" + name, strings.HasPrefix(name, "bin/")
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // Programs unpacks the regular files of an archive for which place returns a path in the
 // tree. The files belong to the process, have the permissions 0755 and no attributes;
 // everything else that the archive holds is left out. Directories that are missing are made.
-func (t *Tree) Programs(ctx context.Context, r io.Reader, place func(name string) (path string, ok bool)) error {
+func (t *Tree) Programs(ctx context.Context, r io.Reader, place func(name string, executable bool) (path string, ok bool)) error {
 	l := &layer{tree: t}
 	defer l.leave()
 	return t.read(ctx, r, func(header *tar.Header, content io.Reader) error {
@@ -24,7 +24,7 @@ func (t *Tree) Programs(ctx context.Context, r io.Reader, place func(name string
 		if err != nil {
 			return err
 		}
-		path, ok := place(strings.Join(name, "/"))
+		path, ok := place(strings.Join(name, "/"), header.Mode&0o111 != 0)
 		if !ok {
 			return nil
 		}

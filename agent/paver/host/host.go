@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"nstance.dev/agent/durable"
+	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/assignment"
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/journal"
@@ -39,8 +40,8 @@ type Images interface {
 	// Root is the tree that a machine begins as a copy of. It does not change until release is
 	// called. It is fetched if it has gone.
 	Root(ctx context.Context, a *nstancev1.MachineAssignment, c *nstancev1.MachineCredential) (dir string, release func(), err error)
-	// Install puts the programs of an assignment into a tree.
-	Install(ctx context.Context, a *nstancev1.MachineAssignment, dir string) error
+	// Install puts the programs of an assignment into a tree, and returns what it has written.
+	Install(ctx context.Context, a *nstancev1.MachineAssignment, dir string) ([]artifact.File, error)
 	// Trim removes what is not needed for the last of the assignments.
 	Trim(ctx context.Context) error
 	// Clear removes everything.
@@ -184,7 +185,7 @@ func (h *Host) judge(m *nstancev1.MachineAssignment, about render.Host) (users m
 		return nil, err
 	}
 	var errs []error
-	for _, refusal := range p.Judge(m, policy.Host{Paths: about.Paths}) {
+	for _, refusal := range p.Judge(m, policy.Host{Paths: about.Paths, Verifies: true}) {
 		if refusal.Blocks {
 			errs = append(errs, refusal)
 		}

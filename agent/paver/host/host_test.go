@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"os"
@@ -14,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/assignment"
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/journal"
@@ -85,9 +88,18 @@ func (r root) Fetch(context.Context, *nstancev1.MachineAssignment, *nstancev1.Ma
 func (r root) Root(context.Context, *nstancev1.MachineAssignment, *nstancev1.MachineCredential) (string, func(), error) {
 	return string(r), func() {}, nil
 }
-func (r root) Install(context.Context, *nstancev1.MachineAssignment, string) error { return nil }
-func (r root) Trim(context.Context) error                                          { return nil }
-func (r root) Clear() error                                                        { return os.RemoveAll(string(r)) }
+
+// Install writes a program, as an artifact does.
+func (r root) Install(_ context.Context, _ *nstancev1.MachineAssignment, dir string) ([]artifact.File, error) {
+	const content = "#!/bin/sh\n"
+	sum := sha256.Sum256([]byte(content))
+	path := filepath.Join(dir, "usr/local/bin/kubelet")
+	return []artifact.File{{Path: "/usr/local/bin/kubelet", Mode: 0o755, SHA256: hex.EncodeToString(sum[:])}},
+		errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o755), os.Chmod(path, 0o755))
+}
+
+func (r root) Trim(context.Context) error { return nil }
+func (r root) Clear() error               { return os.RemoveAll(string(r)) }
 
 // work is a step of a transition to content 1.
 func (f *fixture) work(kind transition.Kind, stage journal.Stage, from, to journal.Slot) Work {
@@ -243,7 +255,8 @@ func TestM98_AChangedFileIsNamed(t *testing.T) {
 	}
 	f.write("machines/node-a/etc/kubernetes/kubelet.yaml", "mine: true\n")
 	f.write("etc/systemd/nspawn/node-a.nspawn", "[Exec]\n")
-	if got := look(); !slices.Equal(got, []string{"/etc/kubernetes/kubelet.yaml", "/etc/systemd/nspawn/node-a.nspawn"}) {
+	f.write("machines/node-a/usr/local/bin/kubelet", "#!/bin/false\n")
+	if got := look(); !slices.Equal(got, []string{"/etc/kubernetes/kubelet.yaml", "/usr/local/bin/kubelet", "/etc/systemd/nspawn/node-a.nspawn"}) {
 		t.Errorf("%q", got)
 	}
 	if text, err := os.ReadFile(filepath.Join(f.dir, "machines/node-a/etc/kubernetes/kubelet.yaml")); err != nil || string(text) != "mine: true\n" {

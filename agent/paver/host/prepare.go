@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nstance.dev/agent/durable"
+	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/assignment"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/render"
@@ -46,7 +47,7 @@ func (h *Host) build(ctx context.Context, w Work) error {
 		if err := h.slots.Refresh(ctx, t.To, contents); err != nil {
 			return err
 		}
-		return h.built(t.To, t.Assignment, plan)
+		return h.built(t.To, t.Assignment, plan, h.installed(t.To))
 	}
 	root, release, err := h.opts.Images.Root(ctx, m, w.Credential)
 	if err != nil {
@@ -54,19 +55,23 @@ func (h *Host) build(ctx context.Context, w Work) error {
 	}
 	defer release()
 	contents.Root = root
-	contents.Install = func(ctx context.Context, dir string) error { return h.opts.Images.Install(ctx, m, dir) }
+	var programs []artifact.File
+	contents.Install = func(ctx context.Context, dir string) (err error) {
+		programs, err = h.opts.Images.Install(ctx, m, dir)
+		return err
+	}
 	if err := os.MkdirAll(h.opts.Machines, 0o700); err != nil {
 		return fmt.Errorf("make directory of machines: %w", err)
 	}
 	if err := h.slots.Build(ctx, t.To, contents); err != nil {
 		return err
 	}
-	return h.built(t.To, t.Assignment, plan)
+	return h.built(t.To, t.Assignment, plan, programs)
 }
 
 // built writes down what a slot was built from.
-func (h *Host) built(s journal.Slot, a assignment.Assignment, plan render.Plan) error {
-	return errors.Join(h.writeSlotFile(s, a), h.remember(string(s), plan.Of(render.Slot)))
+func (h *Host) built(s journal.Slot, a assignment.Assignment, plan render.Plan, programs []artifact.File) error {
+	return errors.Join(h.writeSlotFile(s, a), h.remember(string(s), plan.Of(render.Slot), programs...))
 }
 
 // open are the files of a slot that are no secret.

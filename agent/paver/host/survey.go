@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nstance.dev/agent/durable"
+	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/manifest"
 	"nstance.dev/agent/paver/preflight"
@@ -161,12 +162,35 @@ func (h *Host) manifestFile(name string) string {
 const onHost = "host"
 
 // remember writes down what was written to one place. Without it no drift is found there.
-func (h *Host) remember(name string, files []render.File) error {
-	text, err := manifest.Of(files).Encode()
+func (h *Host) remember(name string, files []render.File, programs ...artifact.File) error {
+	m := manifest.Of(files)
+	for _, p := range programs {
+		m = m.With(render.Slot, p.Path, p.Mode, p.SHA256)
+	}
+	text, err := m.Encode()
 	if err != nil {
 		return err
 	}
 	return durable.WriteFile(h.manifestFile(name), text, 0o600)
+}
+
+// installed are the programs that were put into a slot when it was built. Those that cannot
+// be told are not looked after.
+func (h *Host) installed(s journal.Slot) (programs []artifact.File) {
+	text, err := os.ReadFile(h.manifestFile(string(s)))
+	if err != nil {
+		return nil
+	}
+	m, err := manifest.Decode(text)
+	if err != nil {
+		return nil
+	}
+	for _, e := range m.Entries() {
+		if artifact.IsInstalled(e.Path) {
+			programs = append(programs, artifact.File{Path: e.Path, Mode: e.Mode, SHA256: e.SHA256})
+		}
+	}
+	return programs
 }
 
 // drift compares what was written for the active machine with what is there (M98).

@@ -58,7 +58,7 @@ func (p Policy) Judge(a *nstancev1.MachineAssignment, host Host) []Refusal {
 		return nil
 	}
 	t := a.GetTemplate()
-	all := p.image(t.GetImage(), host)
+	all := append(p.image(t.GetImage(), host), p.artifacts(t.GetKubernetes().GetArtifacts())...)
 	for i, b := range t.GetMachine().GetBinds() {
 		all = append(all, p.bind(fmt.Sprintf("machine.binds[%d].source", i), b, host)...)
 	}
@@ -85,7 +85,7 @@ func (p Policy) image(image *nstancev1.MachineImage, host Host) []Refusal {
 	}
 	switch source := image.GetSource().(type) {
 	case *nstancev1.MachineImage_Oci:
-		if ref := reference(source.Oci.GetReference()); !p.Images.begins(ref) {
+		if ref := reference(source.Oci.GetReference()); !p.Images.Allows(ref) {
 			refuse("oci.reference", "images.prefixes", "%.200q is not allowed on this host", ref)
 		}
 		if p.Images.RequireDigest && source.Oci.GetDigest() == "" {
@@ -96,7 +96,7 @@ func (p Policy) image(image *nstancev1.MachineImage, host Host) []Refusal {
 		if address == "" {
 			field, address = "archive.storageKey", StorageAddress(source.Archive.GetStorageKey())
 		}
-		if !p.Images.begins(address) {
+		if !p.Images.Allows(address) {
 			refuse(field, "images.prefixes", "%.200q is not allowed on this host", address)
 		}
 		if len(p.Images.PublicKeys) > 0 {
@@ -104,7 +104,7 @@ func (p Policy) image(image *nstancev1.MachineImage, host Host) []Refusal {
 		}
 	case *nstancev1.MachineImage_Debootstrap:
 		d := source.Debootstrap
-		if len(p.Images.Prefixes) > 0 && (d.GetMirror() == "" || !p.Images.begins(d.GetMirror())) {
+		if len(p.Images.Prefixes) > 0 && (d.GetMirror() == "" || !p.Images.Allows(d.GetMirror())) {
 			refuse("debootstrap.mirror", "images.prefixes", "%.200q is not allowed on this host", d.GetMirror())
 		}
 		if p.Images.RequireDigest {
@@ -147,9 +147,33 @@ func reference(ref string) string {
 	}
 }
 
-// begins says whether a reference or an address begins with one of the prefixes. A prefix
+// artifacts judges where programs come from: they run with the same rights as those of the
+// image.
+func (p Policy) artifacts(of *nstancev1.MachineArtifacts) []Refusal {
+	var all []Refusal
+	for _, a := range []struct {
+		name string
+		*nstancev1.MachineArtifact
+	}{
+		{"kubelet", of.GetKubelet()}, {"containerd", of.GetContainerd()}, {"runc", of.GetRunc()},
+		{"cniPlugins", of.GetCniPlugins()}, {"crictl", of.GetCrictl()},
+	} {
+		field := "kubernetes.artifacts." + a.name + ".url"
+		switch {
+		case a.MachineArtifact == nil:
+		case !p.Images.Allows(a.GetUrl()):
+			all = append(all, Refusal{field, "images.prefixes", fmt.Sprintf("%.200q is not allowed on this host", a.GetUrl()), true})
+		case len(p.Images.PublicKeys) > 0 && len(p.Images.Prefixes) == 0:
+			// Otherwise it would take no signature to run another kubelet.
+			all = append(all, Refusal{field, "images.publicKeys", "an artifact has no signature; put the program into the image, or its address into images.prefixes", true})
+		}
+	}
+	return all
+}
+
+// Allows says whether a reference or an address begins with one of the prefixes. A prefix
 // without a scheme is good for references and for addresses that are fetched over TLS.
-func (i Images) begins(address string) bool {
+func (i Images) Allows(address string) bool {
 	if len(i.Prefixes) == 0 {
 		return true
 	}

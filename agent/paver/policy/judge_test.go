@@ -25,6 +25,34 @@ func bootstrapped(mirror, keyring string) *nstancev1.MachineImage {
 	return &nstancev1.MachineImage{Source: &nstancev1.MachineImage_Debootstrap{Debootstrap: &nstancev1.MachineDebootstrap{Suite: "bookworm", Mirror: mirror, Keyring: keyring}}}
 }
 
+func TestJudge_Artifacts(t *testing.T) {
+	const prefix = "{allow: {pave: true}, images: {prefixes: [registry.example.com/nodes/, 'https://dl.example.com/']}}"
+	signed := `{allow: {pave: true}, images: {publicKeys: ["-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAO2onvM62pC1io6jQKm8Nc2UyFXcd4kOmOsBIoYtZ2ik=\n-----END PUBLIC KEY-----\n"]}}`
+	for _, tt := range []struct{ name, policy, url, want string }{
+		{"any address", "allow: {pave: true}", "http://evil.example.com/kubelet", ""},
+		{"a prefix", prefix, "https://dl.example.com/v1.36.3/kubelet", ""},
+		{"without TLS", prefix, "http://dl.example.com/v1.36.3/kubelet", "images.prefixes"},
+		{"another host", prefix, "https://evil.example.com/kubelet", "images.prefixes"},
+		{"no signature", signed, "https://dl.example.com/kubelet", "images.publicKeys"},
+		{"no signature, from a place that is named", strings.Replace(signed, "publicKeys", "prefixes: [registry.example.com/nodes/, 'https://dl.example.com/'], publicKeys", 1), "https://dl.example.com/kubelet", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			template := &nstancev1.MachineTemplate{
+				Image:      oci("registry.example.com/nodes/gpu", digest),
+				Kubernetes: &nstancev1.MachineKubernetes{Artifacts: &nstancev1.MachineArtifacts{Kubelet: &nstancev1.MachineArtifact{Url: tt.url}}},
+			}
+			var want []string
+			if tt.want != "" {
+				want = []string{"kubernetes.artifacts.kubelet.url by " + tt.want}
+			}
+			a := &nstancev1.MachineAssignment{Mode: nstancev1.MachineMode_MACHINE_MODE_REPAVE, Template: template}
+			if diff := cmp.Diff(want, judged(t, tt.policy, a, policy.Host{Verifies: true})); diff != "" {
+				t.Errorf("refusals:\n%s", diff)
+			}
+		})
+	}
+}
+
 // judged are the refusals of a policy in YAML, each as `field by blocks`.
 func judged(t *testing.T, text string, a *nstancev1.MachineAssignment, host policy.Host) []string {
 	t.Helper()
