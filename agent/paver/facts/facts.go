@@ -127,7 +127,7 @@ func (o Options) nameServers(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read name servers: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, mostResolvConf+1))
 	if err != nil {
 		return "", fmt.Errorf("read name servers: %w", err)

@@ -40,7 +40,7 @@ func (m Manifest) Compare(ctx context.Context, roots Roots) (Result, error) {
 	opened := map[render.Place]*os.File{}
 	defer func() {
 		for _, dir := range opened {
-			dir.Close() //nolint:errcheck,gosec // nothing was written
+			dir.Close()
 		}
 	}()
 	var errs []error
@@ -94,7 +94,7 @@ func (e *Entry) compare(ctx context.Context, root *os.File, read *int) (nstancev
 		return same, err
 	}
 	f := os.NewFile(uintptr(fd), e.Path)
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	seen, err := metadata(fd)
 	if err != nil {
 		return same, err
@@ -173,7 +173,7 @@ func contentSum(ctx context.Context, root *os.File, name string, seen Metadata) 
 		return "", err
 	}
 	f := os.NewFile(uintptr(fd), name)
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	now, err := metadata(fd)
 	if err != nil {
 		return "", err

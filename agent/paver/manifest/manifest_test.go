@@ -130,11 +130,11 @@ func TestM98_DriftIsFoundAndNotRepaired(t *testing.T) {
 		{"a file that is a pipe", func(w *world) { w.must(os.Remove(hostname(w)), unix.Mkfifo(hostname(w), 0o644)) }, []string{"/etc/hostname CHANGED"}},
 		{"a directory that leads out", func(w *world) {
 			outside := w.TempDir()
-			w.must(os.WriteFile(filepath.Join(outside, "x"), []byte("#!/bin/sh\n"), 0o600), os.Chmod(filepath.Join(outside, "x"), 0o755), //nolint:gosec // as in the slot
+			w.must(os.WriteFile(filepath.Join(outside, "x"), []byte("#!/bin/sh\n"), 0o600), os.Chmod(filepath.Join(outside, "x"), 0o755),
 				os.RemoveAll(w.at(render.Slot, "/usr/local/bin")), os.Symlink(outside, w.at(render.Slot, "/usr/local/bin")))
 		}, []string{"/usr/local/bin/x MISSING"}},
 		{"written again by somebody", func(w *world) {
-			w.must(os.Remove(hostname(w)), os.WriteFile(hostname(w), []byte("n1\n"), 0o600), os.Chmod(hostname(w), 0o644)) //nolint:gosec // as it was
+			w.must(os.Remove(hostname(w)), os.WriteFile(hostname(w), []byte("n1\n"), 0o600), os.Chmod(hostname(w), 0o644))
 		}, nil},
 		{"what the machine writes itself", func(w *world) {
 			w.must(os.Remove(w.at(render.Slot, "/etc/machine-id")), os.Remove(w.at(render.Slot, "/etc/secret")))

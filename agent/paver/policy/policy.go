@@ -90,7 +90,7 @@ func Load(name string) (Policy, error) {
 	if err != nil {
 		return Policy{}, fmt.Errorf("read machine policy: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:

@@ -119,13 +119,13 @@ func TestLoad(t *testing.T) {
 	if p, err := policy.Load(name); err != nil || p.Allow.Pave {
 		t.Errorf("a missing file allows %+v, %v", p.Allow, err)
 	}
-	if err := os.WriteFile(name, []byte(written), 0o644); err != nil { //nolint:gosec // as user data writes it
+	if err := os.WriteFile(name, []byte(written), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := policy.Load(name); err != nil || !p.Allow.Pave {
 		t.Errorf("the file allows %+v, %v", p.Allow, err)
 	}
-	if err := os.Chmod(name, 0o664); err != nil { //nolint:gosec // the mistake
+	if err := os.Chmod(name, 0o664); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := policy.Load(name); err == nil || p.Allow.Pave {

@@ -58,7 +58,7 @@ func (p Prober) listeners(table string, port int, sockets map[string]bool) error
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())

@@ -240,7 +240,7 @@ func listed(list string, known map[string]bool) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		word, _, _ := strings.Cut(lines.Text(), " ")
