@@ -20,7 +20,7 @@ const (
 	profiles     = 60     // different Pods among the many
 	fillQPS      = "2000" // of an operator that writes CapacityRequests for all of them, and acknowledges them
 	steady       = time.Minute
-	fillTime     = 15 * time.Minute
+	fillTime     = 30 * time.Minute
 	reportGoal   = 20 * time.Second
 	bytesGoal    = 32 // KiB
 	directMemory = 250
