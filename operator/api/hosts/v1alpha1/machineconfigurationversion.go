@@ -22,7 +22,8 @@ type MachineConfigurationVersionSpec struct {
 
 // ResolvedTemplate is what a template leaves open and was settled when it was locked.
 type ResolvedTemplate struct {
-	// imageDigest of the tag of the image.
+	// imageDigest is what the tag of the image was resolved to. No controller of this release
+	// resolves tags.
 	// +optional
 	ImageDigest SHA256 `json:"imageDigest,omitempty"`
 }

@@ -68,8 +68,8 @@ type OCIImage struct {
 	// +kubebuilder:validation:MaxLength=512
 	Reference string `json:"reference"`
 
-	// digest of the image. Without one the tag is resolved once, when the version is
-	// locked.
+	// digest of the image. Without one each host takes what the tag means when it builds:
+	// set it where a version is always to mean the same image.
 	// +optional
 	Digest SHA256 `json:"digest,omitempty"`
 
