@@ -58,7 +58,7 @@ var hostFeature = feature{
 		v := versions.New(versions.Options{
 			Client: w.mgr.GetClient(), Live: w.live, Events: events, Now: time.Now, Wrote: counts.Wrote, Refused: counts.Refused,
 		})
-		selected := selection.Options{Client: w.mgr.GetClient(), Events: events, APIServer: version.Get, Now: time.Now}
+		selected := selection.Options{Client: w.mgr.GetClient(), Live: w.live, Events: events, APIServer: version.Get, Now: time.Now}
 		return errors.Join(
 			w.mgr.Add(version),
 			v.SetupWithManager(w.mgr, w.controllerOptions()),

@@ -237,7 +237,7 @@ func ownOf(c *hostsv1.MachineConfiguration, all []hostsv1.MachineConfigurationVe
 }
 
 // selects checks a choice that is written. A machine that was assigned by selector stays (M13), whatever the
-// writer had read of it; one of a configuration that is paused keeps what it runs (M94), as far as the writer
+// writer had read; one of a configuration that is paused keeps what it runs (M94), as far as the writer
 // had read it.
 func (o *oracle) selects(b *basis, stored, next *hostsv1.HostMachine) {
 	m := b.machine
@@ -246,10 +246,8 @@ func (o *oracle) selects(b *basis, stored, next *hostsv1.HostMachine) {
 	}
 	desired := next.Status.Configuration.Desired
 	if anchor := anchorOf(stored); anchor != nil {
-		there := slices.ContainsFunc(b.configurations, func(c hostsv1.MachineConfiguration) bool {
-			return c.Name == string(anchor.Name) && string(c.UID) == anchor.UID
-		})
-		if there && desired.Name != anchor.Name {
+		c, there := o.w.api.now[hostsv1.KindMachineConfiguration][string(anchor.Name)]
+		if there && string(c.GetUID()) == anchor.UID && desired.Name != anchor.Name {
 			o.w.violate("M13", "%s was assigned by the selector of %s, and is moved to %s", m.Name, anchor.Name, desired.Name)
 		}
 	}

@@ -96,7 +96,7 @@ func (p *process) manager() (ctrl.Manager, error) {
 		return nil, err
 	}
 	p.versions = versions.New(versions.Options{Client: p.client, Live: p.live, Events: silent{}, Now: time.Now})
-	chosen := selection.Options{Client: p.client, Events: silent{}, APIServer: func() string { return apiServer }, Now: time.Now}
+	chosen := selection.Options{Client: p.client, Live: p.live, Events: silent{}, APIServer: func() string { return apiServer }, Now: time.Now}
 	return mgr, errors.Join(
 		p.versions.SetupWithManager(mgr, p.options(2)),
 		selection.SetupWithManager(p.ctx, mgr, chosen, p.options(3), p.options(1)),

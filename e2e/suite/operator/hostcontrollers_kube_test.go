@@ -68,7 +68,7 @@ func newHostWorld(t *testing.T) *hostWorld {
 		t.Fatal(err)
 	}
 	err = selection.SetupWithManager(t.Context(), mgr, selection.Options{
-		Client: mgr.GetClient(), Events: events, APIServer: func() string { return "v1.36.3" }, Now: time.Now,
+		Client: mgr.GetClient(), Live: live, Events: events, APIServer: func() string { return "v1.36.3" }, Now: time.Now,
 	}, some, some)
 	if err != nil {
 		t.Fatal(err)

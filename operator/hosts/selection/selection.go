@@ -108,17 +108,25 @@ func Matching(m *hostsv1.HostMachine, all []Configuration) []Configuration {
 	return matching
 }
 
-// chosenBefore returns the configuration that selectors chose for a machine that has an
-// assignment by it. It stays until it is gone, or a user asks for a new choice.
-func chosenBefore(m *hostsv1.HostMachine, all []Configuration) (Configuration, bool) {
+// StaysWith returns a version of the configuration that a machine stays with until that is gone: the one that selectors
+// chose for it before it was assigned. False: it names one, or is to be chosen for.
+func StaysWith(m *hostsv1.HostMachine) (ref hostsv1.VersionReference, stays bool) {
 	status := m.Status.Configuration
 	_, again := m.Annotations[hostsv1.AnnotationReselect]
-	if status == nil || status.Source != hostsv1.SourceSelector || status.Assigned == nil || again {
-		return Configuration{}, false
+	if m.Spec.ConfigurationRef != nil || status == nil || status.Source != hostsv1.SourceSelector || status.Assigned == nil || again {
+		return ref, false
 	}
-	ref := status.Desired
-	if ref == nil { // its version cannot be used at present
-		ref = &status.Assigned.VersionReference
+	if status.Desired == nil { // its version cannot be used at present
+		return status.Assigned.VersionReference, true
+	}
+	return *status.Desired, true
+}
+
+// chosenBefore returns the configuration that a machine stays with, if it is there.
+func chosenBefore(m *hostsv1.HostMachine, all []Configuration) (Configuration, bool) {
+	ref, stays := StaysWith(m)
+	if !stays {
+		return Configuration{}, false
 	}
 	c, there := find(all, string(ref.Name))
 	if !there || ref.UID != "" && ref.UID != string(c.UID) {

@@ -27,6 +27,8 @@ import (
 type Options struct {
 	// Client reads from a cache, which has the index of [IndexField], and writes.
 	Client client.Client
+	// Live reads from the API server.
+	Live   client.Reader
 	Events events.EventRecorder
 	// APIServer returns the version of the API server that Nodes join; empty: not known.
 	APIServer func() string
@@ -66,6 +68,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	d := Decide(m, in, older, r.opts.Now())
 	if !same(m, &d.Status) {
+		if there, err := r.leaves(ctx, m, d); there || err != nil {
+			return status.Deferred(time.Second, 0), err
+		}
 		if !r.writes.AllowN(r.opts.Now(), 1) {
 			return status.Deferred(time.Second/2, 0), nil
 		}
@@ -77,6 +82,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, r.reselected(ctx, m)
 	}
 	return ctrl.Result{}, nil
+}
+
+// leaves is whether a machine would leave the configuration that it stays with, and that is there: a cache may show
+// that a machine is assigned before it shows what to.
+func (r *Reconciler) leaves(ctx context.Context, m *hostsv1.HostMachine, d Decision) (bool, error) {
+	ref, stays := selection.StaysWith(m)
+	next := d.Status.Configuration
+	if !stays || next == nil || next.Desired == nil || next.Desired.Name == ref.Name {
+		return false, nil
+	}
+	c := &hostsv1.MachineConfiguration{}
+	if err := r.opts.Live.Get(ctx, client.ObjectKey{Name: string(ref.Name)}, c); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return false, nil
+		}
+		return false, fmt.Errorf("read MachineConfiguration %s: %w", ref.Name, err)
+	}
+	return c.DeletionTimestamp.IsZero() && (ref.UID == "" || ref.UID == string(c.UID)), nil
 }
 
 // write writes a status, and tells what is new. A machine that has changed since is looked at again: it may have been

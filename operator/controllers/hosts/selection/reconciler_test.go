@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +34,7 @@ type world struct {
 	told      int
 	writes    []string
 	apiServer string
+	unseen    string // configuration that the cache does not show yet
 }
 
 func run(t *testing.T, test func(w *world)) {
@@ -45,8 +47,15 @@ func run(t *testing.T, test func(w *world)) {
 				w.writes = append(w.writes, sub)
 				return c.SubResource(sub).Apply(ctx, o, opts...)
 			},
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				err := c.List(ctx, list, opts...)
+				if all, ok := list.(*hostsv1.MachineConfigurationList); ok {
+					all.Items = slices.DeleteFunc(all.Items, func(c hostsv1.MachineConfiguration) bool { return c.Name == w.unseen })
+				}
+				return err
+			},
 		})
-		o := Options{Client: writer, Events: &w.events, APIServer: func() string { return w.apiServer }, Now: time.Now}
+		o := Options{Client: writer, Live: w.api, Events: &w.events, APIServer: func() string { return w.apiServer }, Now: time.Now}
 		w.r, w.selectors = New(o), NewSelectors(o)
 		test(w)
 	})
@@ -270,6 +279,49 @@ func TestM13_Reselect(t *testing.T) {
 			}
 		}
 		w.want(w.reconcile("m"), "b-v1", hostsv1.ConditionRepavePending, metav1.ConditionTrue, hostsv1.ReasonOutdated)
+	})
+}
+
+// M13: that the cache does not show the configuration that a machine was assigned to does not say that it is gone.
+func TestM13_AbsenceFromACacheIsNotBelieved(t *testing.T) {
+	run(t, func(w *world) {
+		w.machine("m", nil)
+		w.configuration("a", 0, 1)
+		w.reconcile("m")
+		w.assign("m")
+		w.configuration("b", 1, 1)
+		w.unseen = "a"
+		result, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "m"}})
+		if w.must(err); result.RequeueAfter == 0 {
+			t.Error("the machine is not looked at again")
+		}
+		w.want(w.get("m"), "a-v1", hostsv1.ConditionConfigurationPending, metav1.ConditionFalse, hostsv1.ReasonResolved)
+		w.unseen = ""
+		w.want(w.reconcile("m"), "a-v1", hostsv1.ConditionRepavePending, metav1.ConditionFalse, hostsv1.ReasonUpToDate)
+		w.must(w.api.Delete(t.Context(), w.getConfiguration("a")))
+		w.want(w.reconcile("m"), "b-v1", hostsv1.ConditionRepavePending, metav1.ConditionTrue, hostsv1.ReasonOutdated)
+	})
+}
+
+// M13: a choice that was made from an old copy of a machine is not written: it was assigned meanwhile.
+func TestM13_AnOldCopyChoosesNothing(t *testing.T) {
+	run(t, func(w *world) {
+		w.machine("m", nil)
+		w.configuration("a", 0, 1)
+		w.reconcile("m")
+		old := w.get("m")
+		w.assign("m")
+		w.configuration("b", 1, 1)
+		in, err := observe(t.Context(), w.api, w.apiServer)
+		w.must(err)
+		d := Decide(old, in, "", time.Now())
+		if desired(&hostsv1.HostMachine{Status: d.Status}) != "b-v1" {
+			t.Fatalf("the old copy chooses %+v: the test shows nothing", d.Status.Configuration)
+		}
+		if err := w.r.write(t.Context(), old, d); !apierrors.IsConflict(err) {
+			t.Errorf("the choice of an old copy is written: %v", err)
+		}
+		w.want(w.reconcile("m"), "a-v1", hostsv1.ConditionRepavePending, metav1.ConditionFalse, hostsv1.ReasonUpToDate)
 	})
 }
 
