@@ -127,6 +127,24 @@ func TestM13_AssignedWhileItIsChosenAnew(t *testing.T) {
 	}
 }
 
+// TestM29_WhatAnOldProcessWritesIsWrittenAgain: of two processes one stands still before a write, each in turn, for half a minute, and then
+// writes what was so before. The other one has said meanwhile what is so, and says it again.
+func TestM29_WhatAnOldProcessWritesIsWrittenAgain(t *testing.T) {
+	for hit := range 30 {
+		play(t, fmt.Sprintf(`
+			set processes 2
+			set length 60s
+			set hit %d
+			set with stall
+			0s make gpu a
+			0s machine m0 a
+			5s selector gpu b
+			10s edit gpu 1
+			15s selector gpu a
+		`, hit+1))
+	}
+}
+
 var stories = map[string]string{
 	"M22M27_EditsRaceLocks": `
 		set processes 2

@@ -21,6 +21,7 @@ const (
 	picks = "operator/hosts/selection/selection.go"
 
 	chooser = "operator/controllers/hosts/selection/reconciler.go"
+	watches = "operator/controllers/hosts/selection/setup.go"
 )
 
 var mistakes = []mistake{
@@ -51,6 +52,7 @@ var mistakes = []mistake{
 `, `	return true
 `}}},
 	{"a machine that has changed is chosen for", "M13", []mistaken.Edit{{chooser, `ResourceVersion: m.ResourceVersion`, `ResourceVersion: ""`}}},
+	{"what an old process has written stays", "M29", []mistaken.Edit{{watches, `predicate.Or(predicate.GenerationChangedPredicate{}, saidOfSelector())`, `predicate.Or(predicate.GenerationChangedPredicate{})`}}},
 	{"pause does not hold", "M94", []mistaken.Edit{{picks, `	case c.Paused:
 		return paused(choice, m, c, in)
 	case sticky:`, `	case sticky:`}}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -42,7 +43,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, new
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("hosts-inventory").
-		For(&hostsv1.HostMachine{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		For(&hostsv1.HostMachine{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, saidOfHost()))).
 		WatchesRawSource(r.instances(news)).
 		WithOptions(o).
 		Complete(status.RequeueConflicts(r))
@@ -50,6 +52,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, new
 		return fmt.Errorf("controller hosts-inventory: %w", err)
 	}
 	return nil
+}
+
+// saidOfHost are changes of the conditions that are written here.
+func saidOfHost() predicate.Predicate {
+	return status.Rewritten(func(m *hostsv1.HostMachine) []metav1.Condition { return m.Status.Conditions },
+		hostsv1.ConditionProvisioned, hostsv1.ConditionAgentConnected)
 }
 
 // instances is the source of the instances of all shards: those that are known when it starts, which have no

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,7 +51,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, opts Options, o con
 	every := handler.EnqueueRequestsFromMapFunc(everyConfiguration(opts.Client))
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("hosts-selectors").
-		For(&hostsv1.MachineConfiguration{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&hostsv1.MachineConfiguration{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, saidOfSelector()))).
 		Watches(&hostsv1.MachineConfiguration{}, every, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&hostsv1.HostMachine{}, every, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
 		WithOptions(selectors).
@@ -106,6 +107,11 @@ func rivalsOf(from client.Reader) handler.MapFunc {
 		}
 		return all
 	}
+}
+
+// saidOfSelector are changes of the condition that is written here.
+func saidOfSelector() predicate.Predicate {
+	return status.Rewritten(func(c *hostsv1.MachineConfiguration) []metav1.Condition { return c.Status.Conditions }, hostsv1.ConditionSelectorValid)
 }
 
 // comesOrGoes are the events of machines that come and go; a node name never changes.
