@@ -147,6 +147,9 @@ func (m *Machines) turn(ctx context.Context, in cache.Instance, leaving bool) (k
 		known.mu.Lock()
 		known.pinned = false
 		known.mu.Unlock()
+		if m.find(in.ID) != known { // its instance has gone meanwhile
+			m.learn(known, nil, "")
+		}
 		m.book.close(known)
 		unlock()
 	}, nil

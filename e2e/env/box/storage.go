@@ -122,6 +122,27 @@ func (b *Box) Record(id string) (layout.InstanceRecord, error) {
 	return layout.DecodeInstanceRecord(key, object.Data)
 }
 
+// Assign stores an assignment of a host machine for an instance of the default tenant.
+func (b *Box) Assign(id string) error {
+	rec := layout.MachineRecord{
+		Term: 1, InstanceID: identity.ID(id), Tenant: identity.DefaultTenant, Epoch: 1, Payload: []byte("assignment"), At: layout.At(time.Now()),
+	}
+	data, err := rec.Encode()
+	if err != nil {
+		return err
+	}
+	return b.put(rec.Key(Shard), data)
+}
+
+// Assigned is the stored assignment of an instance, as text; empty: there is none.
+func (b *Box) Assigned(id string) (string, error) {
+	object, err := b.get(layout.MachineKey(Shard, identity.DefaultTenant, identity.ID(id)))
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return "", nil
+	}
+	return string(object.Data), err
+}
+
 // ConfigPath is where the configuration of the shard lies in a directory.
 func (b *Box) ConfigPath() string { return b.Path("bucket", layout.ConfigKey(Shard)) }
 

@@ -71,6 +71,14 @@ func TestS16_S18_ReleasesTakeOverFromEachOther(t *testing.T) {
 	unharmed(t, b, before)
 	b.Await("the new release takes a size", func() error { return b.Scale(group, size+1) })
 	b.Await("the new release makes a machine", func() error { return b.Settled(group, size+1, time.Time{}) })
+	host := before[0].ID
+	if err := b.Assign(host); err != nil {
+		t.Fatal(err)
+	}
+	assigned, err := b.Assigned(host)
+	if err != nil || assigned == "" {
+		t.Fatalf("assignment %q, %v", assigned, err)
+	}
 
 	b.From(earlierPrograms(t))
 	old = b.Serve("earlier-again")
@@ -87,6 +95,9 @@ func TestS16_S18_ReleasesTakeOverFromEachOther(t *testing.T) {
 	killed = time.Now()
 	b.Await("the new release leads again", func() error { return b.Settled(group, size+2, killed) })
 	unharmed(t, b, before)
+	if after, err := b.Assigned(host); err != nil || after != assigned {
+		t.Errorf("after an earlier release has led the assignment of %s is %q, %v, want %q", host, after, err, assigned)
+	}
 	if wrong := seen().Wrong; len(wrong) > 0 {
 		t.Errorf("while servers changed: %v", wrong)
 	}
