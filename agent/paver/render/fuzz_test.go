@@ -82,7 +82,7 @@ var (
 // of one file, a word of one command.
 func FuzzRender(f *testing.F) {
 	for _, a := range seeds {
-		for _, b := range []string{"", a, "/etc/x", "x\ny", "1"} {
+		for _, b := range []string{a, "/etc/x"} {
 			f.Add(a, b)
 		}
 	}
@@ -97,9 +97,8 @@ func FuzzRender(f *testing.F) {
 			if err != nil && (!errors.As(err, &invalid) || len(invalid.Problems) == 0 || len(plan.Files) > 0) {
 				t.Fatalf("%v is not a list of problems alone", err)
 			}
-			again, _ := render.Render(assigned, h, nil)
-			if diff := cmp.Diff(text(plan), text(again)); diff != "" {
-				t.Fatalf("equal arguments gave different files:\n%s", diff)
+			if again, _ := render.Render(assigned, h, nil); text(plan) != text(again) {
+				t.Fatalf("equal arguments gave different files:\n%s", cmp.Diff(text(plan), text(again)))
 			}
 			if err == nil {
 				confined(t, plan)
