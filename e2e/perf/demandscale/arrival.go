@@ -42,6 +42,7 @@ func (w *world) arrive(a arrival) []bench.Row {
 	w.await(s, podBound, a.pods)
 	after := w.taken()
 	began := s.first(podMade)
+	w.t.Logf("measured: %s: %s", a.measure, s.timeline(began, podMade, machineMade, nodeMade, podBound))
 	name := fmt.Sprintf("%d Pods, %d to a Node: ", a.pods, (a.pods+a.machines-1)/a.machines)
 	rows := []bench.Row{
 		promise(a.measure, name+"last machine made", "s", since(began, s.last(machineMade)), a.last.Seconds()),

@@ -2,9 +2,11 @@ package demandscale
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
+
+	"nstance.dev/protos/identity"
 )
 
 // seen is when what was first seen. It is safe for concurrent use.
@@ -27,6 +31,7 @@ const (
 	podGone     = "Pods gone"
 	machineMade = "machines made"
 	machineGone = "machines gone"
+	nodeMade    = "Nodes made"
 	nodeChosen  = "Nodes chosen to go"
 	nodeGone    = "Nodes gone"
 )
@@ -65,6 +70,17 @@ func (s *seen) last(what string) time.Time {
 	return slices.MaxFunc(slices.Collect(maps.Values(s.of(what))), time.Time.Compare)
 }
 
+// timeline says from when to when things happened, in seconds after a moment.
+func (s *seen) timeline(began time.Time, of ...string) string {
+	var b strings.Builder
+	for _, what := range of {
+		if s.count(what) > 0 {
+			fmt.Fprintf(&b, "%s %.2f to %.2f s; ", what, since(began, s.first(what)), since(began, s.last(what)))
+		}
+	}
+	return strings.TrimSuffix(b.String(), "; ")
+}
+
 // look is the pause between two looks at the directories of machines.
 const look = 5 * time.Millisecond
 
@@ -82,8 +98,10 @@ func (w *world) watch() (s *seen, stop func()) {
 		}
 	}
 	nodes := func(object any) {
-		if n, is := object.(*corev1.Node); is && n.Spec.Unschedulable {
-			s.note(nodeChosen, n.Name)
+		if n, is := object.(*corev1.Node); is {
+			if s.note(nodeMade, n.Name); n.Spec.Unschedulable {
+				s.note(nodeChosen, n.Name)
+			}
 		}
 	}
 	gone := func(what string) func(any) {
@@ -115,6 +133,11 @@ func (w *world) watch() (s *seen, stop func()) {
 	}
 }
 
+func isMachine(name string) bool {
+	_, err := identity.ParseID(name)
+	return err == nil
+}
+
 // watchMachines notes which machines come and go.
 func (w *world) watchMachines(ctx context.Context, s *seen) {
 	ticker := time.NewTicker(look)
@@ -124,7 +147,8 @@ func (w *world) watchMachines(ctx context.Context, s *seen) {
 		dirs, _ := filepath.Glob(w.servers.MachineDirs()) // the pattern is good
 		now := map[string]bool{}
 		for _, dir := range dirs {
-			if name := filepath.Base(dir); name[0] != '.' {
+			// What else lies there belongs to the provider.
+			if name := filepath.Base(dir); isMachine(name) {
 				now[name] = true
 				s.note(machineMade, name)
 			}
