@@ -17,6 +17,7 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 TAGS     := disable_grpc_modules
 LOCAL    := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent ./admin/cmd/nstance-admin
 OPERATOR := ./operator/cmd/nstance-operator ./operator/cmd/nstance-pod-demand
+PAVER    := ./agent/cmd/nstance-paver
 CLOUDS   := $(foreach p,aws gcp proxmox,./providers/$(p)/cmd/nstance-server-$(p))
 
 comma     := ,
@@ -39,7 +40,7 @@ help: ## List the targets
 
 .PHONY: build build-local
 build: build-local ## Build the static binaries into bin/
-	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(CLOUDS) $(OPERATOR)
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(CLOUDS) $(OPERATOR) $(PAVER)
 
 # The SDKs of the clouds take minutes to compile, once: nobody waits for them to try things out.
 build-local: ## Build what make dev needs into bin/

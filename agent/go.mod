@@ -5,6 +5,7 @@ go 1.26.0
 replace nstance.dev/protos => ../protos
 
 require (
+	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.21.6
 	github.com/google/renameio/v2 v2.0.2

@@ -37,12 +37,9 @@ type Host interface {
 
 // Options are what a Paver works with. Host, Dir, RunDir and Log are required.
 type Options struct {
-	Host   Host
-	Dir    string // of the journal and the last assignment
-	RunDir string // of the credential: on a file system in memory
-	// Alone: there is no server that confirms a Node. A machine has joined when its kubelet has
-	// its client certificate and runs.
-	Alone   func(ctx context.Context, slot journal.Slot) bool
+	Host    Host
+	Dir     string // of the journal and the last assignment
+	RunDir  string // of the credential: on a file system in memory
 	Version string
 	Log     *slog.Logger
 	Now     func() time.Time // time.Now
@@ -292,9 +289,6 @@ func (p *Paver) view(ctx context.Context, idle time.Time) (transition.View, map[
 	}
 	v.Credential = p.credential(v) != nil
 	v.DiskLow = v.Journal.Previous != journal.None && p.opts.Host.DiskLow()
-	if t := v.Journal.Transition; t != nil && p.opts.Alone != nil && (t.Stage == journal.Join || t.Marks.Dirty) && p.opts.Alone(ctx, t.To) {
-		v.Confirmed = &transition.Confirmation{Epoch: t.Epoch, BootID: v.Slots[t.To].BootID}
-	}
 	return v, seen, nil
 }
 

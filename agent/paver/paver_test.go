@@ -281,7 +281,11 @@ func TestM41_WhatIsIgnoredIsSaid(t *testing.T) {
 // TestM58_KilledAtAnyMoment: processes that end at any moment, faults of the runner, machines that
 // end and hosts that reboot: in the end one machine runs, and its Node has joined.
 func TestM58_KilledAtAnyMoment(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 8
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) { killed(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

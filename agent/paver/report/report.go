@@ -108,6 +108,8 @@ func stage(in Input) nstancev1.MachineStage {
 		return nstancev1.MachineStage_MACHINE_STAGE_FETCH
 	case j.Outcome != nil:
 		return nstancev1.MachineStage_MACHINE_STAGE_FAILED
+	case j.Active != journal.None && in.Slots[j.Active].Phase != transition.Running:
+		return nstancev1.MachineStage_MACHINE_STAGE_BOOT
 	case j.Active != journal.None:
 		return nstancev1.MachineStage_MACHINE_STAGE_RUNNING
 	}

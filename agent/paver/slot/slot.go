@@ -266,7 +266,8 @@ func (s Slots) Remove(slot journal.Slot) error {
 	if _, err := os.Lstat(s.Machines); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return errors.Join(tree.Remove(s.Path(slot)), s.sweep(slot), durable.SyncDir(s.Machines))
+	lock := filepath.Join(s.Machines, ".#"+s.name(slot)+".lck") // of systemd-nspawn
+	return errors.Join(tree.Remove(s.Path(slot)), tree.Remove(lock), s.sweep(slot), durable.SyncDir(s.Machines))
 }
 
 // Sweep removes what is left over beside the trees.

@@ -510,5 +510,5 @@ var pureFiles = []string{
 // decisionDirs are the pure packages that moreover have no concurrency at all.
 var decisionDirs = []string{
 	"server/fleet", "server/explain", "server/filesync/delivery",
-	"operator/controllers/machinepool/planner",
+	"operator/controllers/machinepool/planner", "agent/paver/transition",
 }
