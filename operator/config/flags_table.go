@@ -77,7 +77,8 @@ var processSettings = []setting{
 	list("on-demand-namespaces", "", "namespaces whose Pods may ask, separated by commas; empty: none, *: all", func(s *Settings) *[]string { return &s.OnDemandNamespaces }, namespaceOrAll),
 	number("on-demand-max-per-namespace", "10", "how many such instances a namespace may have; 0: no limit", func(s *Settings) *int { return &s.OnDemandMaxPerNamespace }, 0, 100000),
 
-	toggle("hosts", false, "host machines: keep the versions of MachineConfigurations, and select them for HostMachines", func(s *Settings) *bool { return &s.Hosts }),
+	toggle("hosts", false, "host machines: keep the versions of MachineConfigurations, and have hosts build nodes from them", func(s *Settings) *bool { return &s.Hosts }),
+	text("hosts-api-server", "", "`https://host:port` of the API server as the kubelets of host machines reach it; empty: as the operator or Cluster API does", func(s *Settings) *string { return &s.HostsAPIServer }, endpointOrNone),
 
 	duration("poll-interval", "30s", "how often shards are asked for everything, beside what they say by themselves", func(s *Settings) *time.Duration { return &s.PollInterval }, 5*time.Second, time.Hour),
 	{

@@ -44,6 +44,9 @@ type Settings struct {
 
 	Demand Demand
 	Hosts  bool // the kinds of host machines are worked on
+	// HostsAPIServer is the API server as host machines reach it, https://host:port; empty: as
+	// the operator does.
+	HostsAPIServer string
 
 	PollInterval      time.Duration
 	UnreachableGrace  time.Duration // until a shard counts as unreachable

@@ -18,7 +18,9 @@ import (
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/controllers/cluster"
+	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/demand/translate"
+	"nstance.dev/operator/hosts/reports"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/poddemand"
@@ -87,6 +89,15 @@ type shardState struct {
 	unsent  *unsent.Sizes      // sizes that statuses and events wait for
 
 	reclaims reclaims // what they ask to be drained
+	hosts    hostState
+}
+
+// hostState is what features of host machines have in common.
+type hostState struct {
+	reports   *reports.Store
+	versions  *versions.Reconciler
+	apiServer func() string // version of the API server
+	counts    *metrics.Hosts
 }
 
 // recorder is the name under which events are sent.
@@ -144,6 +155,8 @@ const (
 	ManagementCluster Where = "the cluster of the operator's objects"
 	WorkloadCluster   Where = "the cluster of the Nodes"
 	SystemOfWorkload  Where = "kube-system of the cluster of the Nodes"
+	// NamespaceOfWorkload has the operator's name for its namespace, also in another cluster.
+	NamespaceOfWorkload Where = "the operator's namespace in the cluster of the Nodes"
 )
 
 // Right is what the operator may do with one resource.
@@ -166,4 +179,5 @@ const (
 	infrastructure = "infrastructure.cluster.x-k8s.io"
 	controlPlane   = "controlplane.cluster.x-k8s.io"
 	demand         = "demand.nstance.dev"
+	certificates   = "certificates.k8s.io"
 )

@@ -7,14 +7,20 @@ import (
 	"time"
 
 	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/hosts/csr"
+	"nstance.dev/operator/controllers/hosts/host"
 	"nstance.dev/operator/controllers/hosts/inventory"
 	"nstance.dev/operator/controllers/hosts/operations"
 	"nstance.dev/operator/controllers/hosts/selection"
 	"nstance.dev/operator/controllers/hosts/versions"
+	"nstance.dev/operator/hosts/assignment"
 	"nstance.dev/operator/hosts/serverstate"
 	"nstance.dev/operator/metrics"
 )
@@ -37,7 +43,7 @@ var hostFeature = feature{
 	rights: []Right{
 		to("list watch create patch delete", ManagementCluster, hosts, "hostmachines"),
 		to("patch", ManagementCluster, hosts, "hostmachines/status"),
-		to("get list watch", ManagementCluster, hosts, "machineconfigurations"),
+		to("get list watch patch", ManagementCluster, hosts, "machineconfigurations"),
 		to("patch", ManagementCluster, hosts, "machineconfigurations/status"),
 		to("update", ManagementCluster, hosts, "machineconfigurations/finalizers"),
 		to("get list watch create update delete", ManagementCluster, hosts, "machineconfigurationversions"),
@@ -53,11 +59,15 @@ var hostFeature = feature{
 			return fmt.Errorf("discovery: %w", err)
 		}
 		version := serverstate.Version(api, w.notices.log)
+		if err := csr.Register(ctx, w.mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
 		events := w.mgr.GetEventRecorder(recorder)
 		counts := metrics.NewHosts(w.mgr.GetClient(), ctrlmetrics.Registry)
 		v := versions.New(versions.Options{
 			Client: w.mgr.GetClient(), Live: w.live, Events: events, Now: time.Now, Wrote: counts.Wrote, Refused: counts.Refused,
 		})
+		w.shardState.hosts.versions, w.shardState.hosts.apiServer, w.shardState.hosts.counts = v, version.Get, counts
 		selected := selection.Options{Client: w.mgr.GetClient(), Live: w.live, Events: events, APIServer: version.Get, Now: time.Now}
 		return errors.Join(
 			w.mgr.Add(version),
@@ -72,4 +82,97 @@ var hostFeature = feature{
 			Events: w.mgr.GetEventRecorder(recorder), Log: w.notices.log, Now: time.Now,
 		}).SetupWithManager(ctx, w.mgr, w.shardState.hub, w.controllerOptions())
 	},
+}
+
+// nodeBootstrap is the service account that node machines join as, in the operator's namespace of the
+// cluster of the Nodes.
+const nodeBootstrap = "nstance-node-bootstrap"
+
+// hostNodeFeature has hosts build node machines, and approves the certificates of their kubelets.
+var hostNodeFeature = feature{
+	name:  "nodes of host machines",
+	on:    func(s config.Settings) bool { return s.Hosts },
+	kinds: []kind{{version: infrav1.GroupVersion, object: &infrav1.NstanceMachine{}}},
+	rights: []Right{
+		to("list watch patch", ManagementCluster, hosts, "hostmachines"),
+		to("patch", ManagementCluster, hosts, "hostmachines/status"),
+		to("list watch patch", ManagementCluster, hosts, "machineconfigurations"),
+		to("list watch", ManagementCluster, hosts, "machineconfigurationversions"),
+		to("list watch", InNamespace, infrastructure, "nstancemachines"),
+		to("list watch patch", InNamespace, clusterAPI, "machines"),
+		to("get", InNamespace, core, "secrets"),
+		to("get list watch patch delete", WorkloadCluster, core, "nodes"),
+		to("list", WorkloadCluster, core, "pods"),
+		to("list watch", WorkloadCluster, certificates, "certificatesigningrequests"),
+		to("update", WorkloadCluster, certificates, "certificatesigningrequests/approval"),
+		to("approve", WorkloadCluster, certificates, "signers"),
+		to("create delete", NamespaceOfWorkload, core, "secrets"),
+		to("create", NamespaceOfWorkload, core, "serviceaccounts/token"),
+	},
+	nodes: func(ctx context.Context, w wiring) error {
+		account, err := client.New(w.workload.config, client.Options{Scheme: w.workload.GetScheme(), Mapper: w.workload.GetRESTMapper()})
+		if err != nil {
+			return fmt.Errorf("client for the credentials of host machines: %w", err)
+		}
+		hosts := &w.shardState.hosts
+		r := host.New(host.Options{
+			Client: w.mgr.GetClient(), Secrets: w.live, Namespace: w.settings.Namespace,
+			Nodes: host.Nodes{
+				Client: w.workload.GetClient(), Live: w.workload.GetAPIReader(), API: w.hostAPI, Version: hosts.apiServer,
+			},
+			Inventory: w.shardState.feed.Inventory(), Reports: hosts.reports,
+			Server: func(shard string) (host.Server, bool) { return w.connected().Shard(shard) },
+			Lock:   lockWith(hosts.versions), Credentials: &host.Tokens{Client: account, Namespace: w.settings.Namespace, ServiceAccount: nodeBootstrap},
+			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warn, Log: w.notices.log, Now: time.Now,
+			Count: host.Counters{Repaved: hosts.counts.Repaved, Back: hosts.counts.Back},
+		})
+		requests := csr.New(csr.Options{
+			Machines: w.mgr.GetClient(), Requests: w.workload.GetClient(), ServiceAccount: "system:serviceaccount:" + w.settings.Namespace + ":" + nodeBootstrap,
+			Events: w.mgr.GetEventRecorder(recorder), Log: w.notices.log, Now: time.Now, Decided: func(v csr.Verdict) { hosts.counts.Request(string(v)) },
+		})
+		return errors.Join(
+			r.SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions()),
+			w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-hosts.reports.Wanted(): // without a host nothing is watched for it
+				}
+				return requests.Start(w.mgr, w.workload.Cluster, w.controllerOptions())
+			})),
+		)
+	},
+}
+
+// lockWith returns what locks a version.
+func lockWith(v *versions.Reconciler) func(context.Context, string, int32, string) (host.Locked, error) {
+	return func(ctx context.Context, configuration string, number int32, machine string) (host.Locked, error) {
+		locked, err := v.Lock(ctx, configuration, number, machine)
+		if err != nil {
+			return host.Locked{}, err
+		}
+		out := host.Locked{Reference: locked.Reference, Content: assignment.Content{Template: locked.Template}}
+		if locked.Resolved != nil {
+			out.Content.ImageDigest = locked.Resolved.ImageDigest
+		}
+		return out, nil
+	}
+}
+
+// hostAPI is the API server as the kubelets of host machines reach it.
+func (w wiring) hostAPI(ctx context.Context) assignment.APIServer {
+	api := assignment.APIServer{URL: w.settings.HostsAPIServer}
+	if g := w.workload.kubeconfigSource; g != nil {
+		api.CA = g.transport.CA()
+	} else {
+		api.CA = w.apiServerCA(ctx)
+	}
+	switch {
+	case api.URL != "":
+	case w.settings.WorkloadEndpoint != "":
+		api.URL = w.settings.WorkloadEndpoint
+	default:
+		api.URL = w.settings.APIServer
+	}
+	return api
 }

@@ -12,7 +12,7 @@ import (
 // features are all of them, in the order in which they start.
 var features = []feature{
 	processFeature, leaderFeature, secureMetricsFeature, webhookCertFeature,
-	hostFeature,
+	hostFeature, hostNodeFeature,
 	clusterFeature, importFeature, poolFeature, templateFeature, errorFeature, kubeconfigFeature, ownKubeconfigFeature,
 	metricsFeature, machineFeature, drainFeature, nodeFeature, onDemandFeature, gatedFeature,
 	bootstrapFeature, joinTokenFeature,

@@ -95,12 +95,21 @@ func (p *process) connect(ctx context.Context, n notices) *shards.Set {
 		n.warn(ctx, "ForeignTenant", "Receive", "shard %s said something about another tenant; it was dropped", shard)
 	}
 	set := shards.NewSet(shards.Options{
-		Cluster: present.ClusterID, Tenant: present.Tenant, Credentials: p.identity, Sink: p.listen(ctx, n), Streams: p.shardState.feed.Streams(),
+		Cluster: present.ClusterID, Tenant: present.Tenant, Credentials: p.identity, Sink: p.listen(ctx, n), Streams: p.streams(),
 		Observer: observer, Manager: p.groupOwnerUID, CoordinatesDrains: true, Dial: p.opts.Dial, Traces: p.opts.Traces,
 		PollInterval: p.settings.PollInterval, Grace: p.settings.UnreachableGrace, Log: p.opts.Log,
 	})
 	set.Apply(operatorTargets(present))
 	return set
+}
+
+// streams are what is received from the shards.
+func (p *process) streams() []shards.Stream {
+	all := p.shardState.feed.Streams()
+	if p.settings.Hosts {
+		all = append(all, shards.WatchMachines(p.shardState.hosts.reports))
+	}
+	return all
 }
 
 // keeper renews the certificate.

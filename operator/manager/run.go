@@ -42,6 +42,7 @@ import (
 	"nstance.dev/operator/credentials/registration"
 	"nstance.dev/operator/credentials/secrets"
 	"nstance.dev/operator/credentials/webhookcert"
+	"nstance.dev/operator/hosts/reports"
 	"nstance.dev/operator/hosts/serverstate"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
@@ -137,6 +138,7 @@ func newProcess(ctx context.Context, s config.Settings, o Options) (*process, er
 	p.cluster = capi.Cluster(present.ClusterID, present.Tenant)
 	p.shardState.feed = inventory.NewFeed(present.Tenant, p.shardState.hub, time.Now)
 	p.shardState.feed.Inventory().Configure(present.Names())
+	p.shardState.hosts.reports = reports.New()
 	if s.Webhooks && s.WebhookCertDir == "" {
 		p.hooks = &webhookcert.Keeper{
 			Store: p.store, Secret: s.WebhookSecret, Names: webhookcert.Names(s.WebhookService, s.Namespace), Log: o.Log, Now: time.Now,

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +28,9 @@ var (
 	}}
 	byVersionWrite = Label{"action", []string{"raise", "reserve", "create", "record", "clear", "copy", "lock", "delete"}}
 	byRefusal      = Label{"reason", []string{"changed", "referenced", "not-lockable"}}
+	byRepave       = Label{"reason", []string{"FirstPave", "Adopted", "NodeDeleted", "NodeReplaced", "Retried", "Recovered", other}}
+	byRepaveResult = Label{"result", []string{"Joined", "Reverted", "Held", other}}
+	byDecision     = Label{"decision", []string{"approve", "deny"}}
 )
 
 // The metrics of host machines.
@@ -38,24 +42,46 @@ var (
 	versionRefusals = Metric{"machines_version_refusals_total", Counter, []Label{byRefusal}, "Steps that were refused: what they follow from had changed, a machine refers to the version, or it cannot be locked. The first two are tried again.", nil}
 )
 
+// The metrics of the nodes of host machines.
+var (
+	repaves      = Metric{"machines_repave_total", Counter, []Label{byRepave, byRepaveResult}, "Assignments that ended, by why they were made and what became of them; other results: the host never replaced what it ran.", nil}
+	nodeAway     = Metric{"machines_node_deleted_to_ready_seconds", Histogram, nil, "Time from when a Node was missed until its machine had joined again.", []float64{15, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800}}
+	hostRequests = Metric{"machines_csr_total", Counter, []Label{byDecision}, "Certificate signing requests of the kubelets of host machines that were decided.", nil}
+)
+
 // HostMachines returns the metrics of host machines.
 func HostMachines() []Metric {
-	return []Metric{hostMachines, hostPending, hostVersions, versionWrites, versionRefusals}
+	return []Metric{hostMachines, hostPending, hostVersions, versionWrites, versionRefusals, repaves, nodeAway, hostRequests}
 }
 
 // Hosts counts what becomes of versions, and collects HostMachines and versions from objects at each scrape. It is
 // safe for concurrent use; NewHosts makes one.
 type Hosts struct {
-	reader           client.Reader
-	writes, refusals *prometheus.CounterVec
+	reader                              client.Reader
+	writes, refusals, repaves, requests *prometheus.CounterVec
+	away                                *prometheus.HistogramVec
 }
 
 // NewHosts returns metrics that a registry shows; the reader should answer from a cache.
 func NewHosts(reader client.Reader, registry prometheus.Registerer) *Hosts {
-	h := &Hosts{reader: reader, writes: versionWrites.counter(), refusals: versionRefusals.counter()}
-	registry.MustRegister(h, h.writes, h.refusals)
+	h := &Hosts{
+		reader: reader, writes: versionWrites.counter(), refusals: versionRefusals.counter(),
+		repaves: repaves.counter(), requests: hostRequests.counter(), away: nodeAway.histogram(),
+	}
+	registry.MustRegister(h, h.writes, h.refusals, h.repaves, h.requests, h.away)
 	return h
 }
+
+// Repaved notes the end of an assignment: why it was made, and what became of it.
+func (h *Hosts) Repaved(reason, result string) {
+	h.repaves.WithLabelValues(known(byRepave, reason), known(byRepaveResult, result)).Inc()
+}
+
+// Back notes how long a Node was away that was deleted.
+func (h *Hosts) Back(took time.Duration) { h.away.WithLabelValues().Observe(took.Seconds()) }
+
+// Request notes a certificate signing request that was approved or denied.
+func (h *Hosts) Request(decision string) { h.requests.WithLabelValues(decision).Inc() }
 
 // Wrote notes a step of a version that was written; action is one of the label's values.
 func (h *Hosts) Wrote(action string) { h.writes.WithLabelValues(action).Inc() }

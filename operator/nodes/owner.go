@@ -14,6 +14,9 @@ const (
 	// OwnerDemand: demand mode deletes the Node, because its machine was bound to the cluster by
 	// it and has left.
 	OwnerDemand Owner = "demand mode"
+	// OwnerHost: the controller of host machines deletes the Node, because the node machine that
+	// it runs in is stopped for good, or its HostMachine is being deleted.
+	OwnerHost Owner = "host machine"
 	// OwnerOperator: the operator deletes the Node, because nobody else does.
 	OwnerOperator Owner = "operator"
 )
@@ -51,6 +54,11 @@ type Instanceless struct {
 	// shard that holds nothing of it for this cluster any more. A machine that has left may exist,
 	// and joins again as another Node.
 	Demand, MachineLeft bool
+
+	// HostMachine: the Node runs, or ran, in the node machine of a HostMachine. HostStopped: that
+	// node machine is stopped, and another one is being built. HostReleased: the HostMachine is
+	// being deleted, and its host was reset or is away.
+	HostMachine, HostStopped, HostReleased bool
 }
 
 // Ended reports whether the instance of the Node has ended. The label of a Node is written by
@@ -75,6 +83,10 @@ func DeletionOf(n Instanceless, now time.Time) Deletion {
 	instance, known := ParseProviderID(n.InstanceProviderID)
 	left := n.EndedAt.Add(ReadyNodeGrace).Sub(now)
 	switch {
+	case n.HostMachine && !n.Ended() && (n.HostStopped || n.HostReleased):
+		return Deletion{Owner: OwnerHost, Reason: "the node machine that it runs in is gone"}
+	case n.HostMachine && !n.Ended() && n.Demand && n.MachineLeft:
+		return Deletion{Owner: OwnerHost, Reason: "its HostMachine is deleted with the binding, and deletes it"}
 	case n.Demand && !n.MachineLeft:
 		return Deletion{Owner: OwnerNone, Reason: "its machine has not left the cluster"}
 	case !n.Demand && !n.Ended():

@@ -47,6 +47,9 @@ var (
 	methodGetInstanceStatus  = method{"GetInstanceStatus", 10 * time.Second, false}
 	methodAcknowledgeDrained = method{"AcknowledgeDrained", 10 * time.Second, false}
 	methodRenewCertificate   = method{"RenewCertificate", 30 * time.Second, false}
+	methodPutAssignment      = method{"PutAssignment", 30 * time.Second, false} // it may be a megabyte
+	methodDeleteAssignment   = method{"DeleteAssignment", 15 * time.Second, false}
+	methodConfirmNode        = method{"ConfirmNode", 15 * time.Second, false}
 )
 
 var (
@@ -123,6 +126,7 @@ func (s *Shard) RenewCertificate(ctx context.Context, publicKeyPEM []byte) (*nst
 // many, and nobody asks why they were made.
 var traced = []string{
 	methodUpsertGroup.name, methodDeleteGroup.name, methodCreateInstance.name, methodDeleteInstance.name, methodAcknowledgeDrained.name,
+	methodPutAssignment.name, methodDeleteAssignment.name, methodConfirmNode.name,
 }
 
 // tracing returns the options of a connection whose calls have spans, and tell the server the

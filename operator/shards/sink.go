@@ -3,7 +3,7 @@ package shards
 import "time"
 
 // Sink receives the state of the connections. Each stream has a sink of its own: [GroupSink],
-// [InstanceSink], [ErrorSink].
+// [InstanceSink], [ErrorSink], [MachineSink].
 //
 // The methods of all sinks must not block for long and must be safe for concurrent use: the
 // streams and lists of a shard, and of different shards, call them from goroutines of their

@@ -25,7 +25,7 @@ var errSilent = status.Error(codes.DeadlineExceeded, "the stream is silent")
 
 // Stream is one kind of message that is received from every shard: a watch stream, and the
 // list of the same things if there is one. Whoever makes a Stream names the sink that gets what
-// it receives: see [WatchGroups], [WatchInstances] and [WatchErrors]. A further kind of message
+// it receives: see [WatchGroups], [WatchInstances], [WatchErrors] and [WatchMachines]. A further kind of message
 // is a further Stream.
 type Stream struct {
 	// receive keeps the watch stream of a session open until the session is over.

@@ -9,6 +9,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -76,7 +77,7 @@ type known struct {
 
 var kinds = sync.OnceValues(func() (*known, error) {
 	kubernetes := []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, storagev1.AddToScheme, policyv1.AddToScheme, admissionregistrationv1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, storagev1.AddToScheme, policyv1.AddToScheme, admissionregistrationv1.AddToScheme, certificatesv1.AddToScheme,
 	}
 	alone := runtime.NewScheme() // its converter refuses what it does not know
 	scheme := runtime.NewScheme()

@@ -35,6 +35,8 @@ var operatorLayers = []layer{
 	inOperator("hosts/versions", "api/hosts/v1alpha1"),
 	inOperator("hosts/selection", "api/hosts/v1alpha1"),
 	inOperator("hosts/lifecycle", "api/hosts/v1alpha1", "status"),
+	inOperator("hosts/assignment", "api/hosts/v1alpha1", "hosts/versions", "protos/nstance/v1"),
+	inOperator("hosts/reports", "api/hosts/v1alpha1", "hosts/lifecycle", "shards", "protos/nstance/v1"),
 	inOperator("demand/objects", "api/demand/v1alpha1"),
 	inOperator("demand/penaltyfile", "demand/translate"),
 	inOperator("program", "config"),
@@ -79,6 +81,8 @@ var operatorLayers = []layer{
 	inOperator("hosts/serverstate", "policies", "program"),
 	hostController("versions", "hosts/versions"),
 	hostController("selection", "hosts/selection"),
+	hostController("csr", "hosts/lifecycle"),
+	hostController("host", "api/infrastructure/v1beta1", "capi", "collect", "hosts/assignment", "hosts/lifecycle", "hosts/reports", "hosts/selection", "inventory", "nodes", "protos/nstance/v1"),
 	hostController("inventory", "collect", "inventory", "protos/nstance/v1"),
 	hostController("operations"),
 

@@ -129,6 +129,8 @@ func TestWhatIsInstalled(t *testing.T) {
 		{name: "host machines", values: values{"hosts": values{"enabled": true}}, more: []string{
 			"ClusterRole nstance-operator-hosts", "ClusterRole nstance-operator-hosts-edit", "ClusterRole nstance-operator-hosts-power",
 			"ClusterRole nstance-operator-hosts-provision", "ClusterRole nstance-operator-hosts-view", "ClusterRoleBinding nstance-operator-hosts",
+			"ClusterRole nstance-operator-node-bootstrap", "ClusterRoleBinding nstance-operator-node-bootstrap", "ServiceAccount nstance-node-bootstrap",
+			"Role nstance-operator-hosts", "RoleBinding nstance-operator-hosts",
 		}},
 		{name: "Pods are left alone", values: values{"onDemand": values{"mode": "annotate", "namespaces": []any{"red"}}}},
 		{name: "certificates by cert-manager", values: values{"webhook": values{"certManager": values{"enabled": true}}},

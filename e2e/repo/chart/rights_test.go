@@ -38,6 +38,8 @@ func TestO19_TheRightsAreThoseOfTheFeatures(t *testing.T) {
 		{"demand mode with join tokens", values{"demand": bootstrapOf("kubeadm")}},
 		{"demand mode with a template that needs none", values{"demand": bootstrapOf("#!/bin/sh\nset -e\n")}},
 		{"demand mode with join tokens, Nodes elsewhere", values{"demand": bootstrapOf("k3s"), "capi": values{"endpoint": "https://api.example.com:6443"}}},
+		{"host machines", values{"hosts": values{"enabled": true}}},
+		{"host machines, Nodes elsewhere", values{"hosts": values{"enabled": true}, "capi": values{"endpoint": "https://api.example.com:6443"}}},
 		{"Nodes elsewhere", values{"capi": values{"endpoint": "https://api.example.com:6443"}, "onDemand": values{"namespaces": []any{"red"}}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -49,8 +51,10 @@ func TestO19_TheRightsAreThoseOfTheFeatures(t *testing.T) {
 				switch {
 				case r.Where == manager.InNamespace:
 					kind = "Role"
-				case r.Where == manager.SystemOfWorkload && s.WorkloadEndpoint != "":
+				case (r.Where == manager.SystemOfWorkload || r.Where == manager.NamespaceOfWorkload) && s.WorkloadEndpoint != "":
 					continue
+				case r.Where == manager.NamespaceOfWorkload:
+					kind = "Role"
 				case r.Where == manager.SystemOfWorkload:
 					kind = "Role of kube-system"
 				case r.Where == manager.WorkloadCluster && s.WorkloadEndpoint != "":
@@ -59,7 +63,7 @@ func TestO19_TheRightsAreThoseOfTheFeatures(t *testing.T) {
 				key := kind + " " + r.Group + " " + r.Resource
 				want[key] = append(want[key], r.Verbs...)
 			}
-			compareRights(t, want, render(t, v), "nstance-operator")
+			compareRights(t, want, render(t, v), "nstance-operator", "nstance-operator-hosts")
 		})
 	}
 }
@@ -81,12 +85,12 @@ func TestO19_TheRightsOfTheProcessOfPods(t *testing.T) {
 	}
 }
 
-// compareRights compares the rights that a program needs with those that the roles of a name grant.
-func compareRights(t *testing.T, want map[string][]string, r chart.Rendered, name string) {
+// compareRights compares the rights that a program needs with those that the roles of some names grant.
+func compareRights(t *testing.T, want map[string][]string, r chart.Rendered, names ...string) {
 	t.Helper()
 	got := map[string][]string{}
 	for _, o := range r.Objects {
-		if o.GetName() == name && (o.GetKind() == "Role" || o.GetKind() == "ClusterRole") {
+		if slices.Contains(names, o.GetName()) && (o.GetKind() == "Role" || o.GetKind() == "ClusterRole") {
 			granted(t, o, got)
 		}
 	}

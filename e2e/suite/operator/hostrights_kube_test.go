@@ -25,6 +25,7 @@ import (
 // granted all the same.
 var unusedOfHosts = map[string]string{
 	"update machineconfigurations/finalizers in hosts.nstance.dev": "asked for within another request, where an API server guards what blocks a deletion",
+	"patch machineconfigurations in hosts.nstance.dev":             "removes the annotation by which a user releases the brake of repaves, which takes a fleet whose Nodes are gone",
 }
 
 // startHosting starts a system whose operator has host machines on, in a cluster of its own.

@@ -19,6 +19,7 @@ var ErrNoKubeconfig = errors.New("there is no kubeconfig for the workload cluste
 type Transport struct {
 	mu      sync.RWMutex
 	present http.RoundTripper
+	ca      []byte
 }
 
 // Use takes in a kubeconfig. Requests that are under way end as they began. What cannot be
@@ -34,8 +35,15 @@ func (t *Transport) Use(kubeconfig []byte) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.present = next
+	t.present, t.ca = next, c.CAData
 	return nil
+}
+
+// CA returns the authorities of the present kubeconfig, PEM; nil: there is none, or it names a file.
+func (t *Transport) CA() []byte {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.ca
 }
 
 // RoundTrip implements [http.RoundTripper].

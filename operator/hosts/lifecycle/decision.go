@@ -78,6 +78,7 @@ const (
 	ReasonNodeReplaced = "NodeReplaced"
 	ReasonRetried      = "Retried"
 	ReasonDeleting     = "Deleting"
+	ReasonRecovered    = "Recovered" // from what the shard keeps
 )
 
 // Joined is a Node, and what it was built from.

@@ -13,7 +13,7 @@ import (
 // schema's defaults applied, and empty lists, maps and objects left out. Templates that build
 // the same node machine have the same hash.
 func Hash(template *hostsv1.Template) hostsv1.SHA256 {
-	text, err := json.Marshal(withDefaults(template))
+	text, err := json.Marshal(WithDefaults(template))
 	if err != nil { // strings, numbers and booleans, in maps with string keys
 		panic(fmt.Sprintf("versions: encode a template: %v", err))
 	}
@@ -29,9 +29,9 @@ func Hash(template *hostsv1.Template) hostsv1.SHA256 {
 	return hostsv1.SHA256("sha256:" + hex.EncodeToString(sum[:]))
 }
 
-// withDefaults returns a copy with the defaults of the schema, also where the object that has
+// WithDefaults returns a copy with the defaults of the schema, also where the object that has
 // them is absent.
-func withDefaults(template *hostsv1.Template) *hostsv1.Template {
+func WithDefaults(template *hostsv1.Template) *hostsv1.Template {
 	t := template.DeepCopy()
 	set(&t.Kubernetes.ClusterDomain, "cluster.local")
 	if d := t.Image.Debootstrap; d != nil {

@@ -31,6 +31,7 @@ type Shard struct {
 	groups     map[groupKey]*group
 	instances  []*instance          // in order of creation
 	ended      map[string]*instance // deleted, and still known as such, by id
+	hosts      map[string]*host     // by instance
 	watchers   map[*watcher]struct{}
 	drains     map[string]bool // tenants whose operators move work away
 	rebuilding bool
@@ -86,7 +87,7 @@ func (c *Cluster) Shard(name string) *Shard {
 	}
 	s := &Shard{
 		name: name, cluster: c, term: 1, groups: map[groupKey]*group{}, ended: map[string]*instance{},
-		watchers: map[*watcher]struct{}{}, drains: map[string]bool{}, touched: map[groupKey]struct{}{},
+		hosts: map[string]*host{}, watchers: map[*watcher]struct{}{}, drains: map[string]bool{}, touched: map[groupKey]struct{}{},
 	}
 	if c.first == "" {
 		c.first = name

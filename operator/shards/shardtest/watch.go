@@ -22,6 +22,7 @@ type event struct {
 	group    *nstancev1.GroupEvent
 	instance *nstancev1.InstanceEvent
 	failure  *nstancev1.ErrorEvent
+	machine  *nstancev1.MachineEvent
 }
 
 // watcher is an open stream of a tenant.

@@ -111,10 +111,10 @@ type NodeReference struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// uid of the Node.
+	// uid of the Node; empty: the Node is known to be gone, and none has joined since.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	UID string `json:"uid,omitempty"`
+	UID string `json:"uid"` // written also where it is empty, whoever wrote the one before
 }
 
 // ConfigurationSource says how a configuration was chosen.

@@ -27,6 +27,20 @@ in its kubeconfig needs these instead.
   verbs: [list, watch]
 {{- end -}}
 
+{{/* What the operator does for the kubelets of host machines, beside the Nodes and Pods that are read. */}}
+{{- define "nstance.hostWorkloadRules" -}}
+- apiGroups: [certificates.k8s.io]
+  resources: [certificatesigningrequests]
+  verbs: [list, watch]
+- apiGroups: [certificates.k8s.io]
+  resources: [certificatesigningrequests/approval]
+  verbs: [update]
+- apiGroups: [certificates.k8s.io]
+  resources: [signers]
+  resourceNames: [kubernetes.io/kube-apiserver-client-kubelet]
+  verbs: [approve]
+{{- end -}}
+
 {{/* What the operator does in demand mode, beside the Pods, Nodes, DaemonSets, volumes and claims that are read. */}}
 {{- define "nstance.demandRules" }}
 {{- if .Values.demand.enabled }}

@@ -124,11 +124,7 @@ func describe(o Observation, d Decision) Decision {
 		d.Own, d.OfGroup, d.Unfit = Labels(o.Shard, o.Instance, o.Group)
 	}
 	d.ProviderID = o.Instance.GetProviderUri()
-	d.Conditions = []metav1.Condition{
-		provisioned(o.Instance),
-		status.False(hostsv1.ConditionAgentConnected, hostsv1.ReasonNoPaver,
-			"the agent of the instance offers no paver (capability machine/v1), so no node can be built on the host"),
-	}
+	d.Conditions = []metav1.Condition{provisioned(o.Instance)}
 	return d
 }
 

@@ -22,9 +22,6 @@ type Decision struct {
 	Warning      bool
 }
 
-// noNodes is what is said of everything about the node.
-const noNodes = "this release has no controller that builds nodes on host machines"
-
 // Decide returns what there is to say of a machine. older is the machine that has the same node
 // name and came before it; empty: there is none.
 func Decide(m *hostsv1.HostMachine, in selection.Cluster, older string, now time.Time) Decision {
@@ -39,17 +36,11 @@ func Decide(m *hostsv1.HostMachine, in selection.Cluster, older string, now time
 	if choice.Source != "" || choice.Desired != nil {
 		d.Status.Configuration = &hostsv1.ConfigurationStatus{Source: choice.Source, Desired: choice.Desired}
 	}
-	conditions := []metav1.Condition{
-		pending(choice), repave(m, choice),
-		status.Unknown(hostsv1.ConditionPaved, hostsv1.ReasonNoController, noNodes),
-		status.Unknown(hostsv1.ConditionNodeJoined, hostsv1.ReasonNoController, noNodes),
-		status.Unknown(hostsv1.ConditionReady, hostsv1.ReasonNoController, noNodes),
-	}
+	conditions := []metav1.Condition{pending(choice), repave(m, choice)}
 	if m.Spec.Provisioner != hostsv1.ProvisionerNstance { // of which the inventory says it
 		conditions = append(conditions, status.Unknown(hostsv1.ConditionProvisioned, hostsv1.ReasonNoController, provisioned(m)))
 	}
 	d.Status.Conditions = status.Next(m.Status.Conditions, conditions, m.Generation, now)
-	d.Status.Phase = phase(m, choice)
 	if _, asked := m.Annotations[hostsv1.AnnotationReselect]; asked && m.Spec.ConfigurationRef == nil {
 		d.Reselected = true
 	}
@@ -81,6 +72,9 @@ func repave(m *hostsv1.HostMachine, choice selection.Choice) metav1.Condition {
 		applied = m.Status.Configuration.Applied
 	}
 	switch d := choice.Desired; {
+	case m.Status.Repave != nil && m.Status.Repave.Held != nil:
+		held := m.Status.Repave.Held
+		return status.True(repave, hostsv1.ReasonHeldPrefix+held.Reason, "the Node is gone, and the machine is not repaved: "+held.Message)
 	case applied == nil:
 		return status.False(repave, hostsv1.ReasonNotPaved, "no node runs on the machine")
 	case d == nil:
@@ -96,27 +90,6 @@ func repave(m *hostsv1.HostMachine, choice selection.Choice) metav1.Condition {
 			fmt.Sprintf("MachineConfiguration %s is paused; version %d waits", d.Name, choice.Waiting))
 	}
 	return status.False(repave, hostsv1.ReasonUpToDate, fmt.Sprintf("the node runs version %d of %s", applied.Version, applied.Name))
-}
-
-// phase sums a machine up; the first that applies.
-func phase(m *hostsv1.HostMachine, choice selection.Choice) hostsv1.HostMachinePhase {
-	is := func(condition string) bool { return meta.IsStatusConditionTrue(m.Status.Conditions, condition) }
-	provisioning := m.Status.Provisioning
-	switch {
-	case !m.DeletionTimestamp.IsZero():
-		return hostsv1.PhaseDeleting
-	case provisioning != nil && provisioning.DiscoveredAt != nil && provisioning.AcceptedAt == nil:
-		return hostsv1.PhaseDiscovered
-	case choice.Reason == hostsv1.ReasonNodeNameConflict:
-		return hostsv1.PhaseFailed
-	case !is(hostsv1.ConditionProvisioned):
-		return hostsv1.PhasePending
-	case meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionAgentConnected) == nil && choice.Desired != nil:
-		return hostsv1.PhaseProvisioning
-	case choice.Desired == nil:
-		return hostsv1.PhaseAwaitingConfiguration
-	}
-	return hostsv1.PhaseNotReady
 }
 
 // tell says what is new in a choice.

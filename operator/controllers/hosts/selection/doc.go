@@ -2,9 +2,10 @@
 // if it were repaved now, and in each MachineConfiguration what its selector does.
 //
 // What is chosen is decided in hosts/selection; [Decide] turns a choice into the part of a
-// status that this controller owns: observedGeneration, phase, configuration.source and
-// desired, and the conditions ConfigurationPending and RepavePending. Of hosts and nodes, which no
-// controller of this release looks at, it says just that. Nothing is locked or assigned here.
+// status that this controller owns: observedGeneration, configuration.source and desired, and the
+// conditions ConfigurationPending and RepavePending; of hosts that no instance of a shard is, of which
+// no controller of this release hears, Provisioned says just that. Why a repave which is due does not
+// begin comes from the controller of hosts. Nothing is locked or assigned here.
 //
 // A change of one configuration may change every machine. They are looked at from the cache,
 // written only if their status changes, and at most [writesPerSecond] a second.

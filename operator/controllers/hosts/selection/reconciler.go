@@ -152,7 +152,7 @@ func same(m *hostsv1.HostMachine, next *hostsv1.HostMachineStatus) bool {
 	if next.Configuration != nil {
 		want = *next.Configuration
 	}
-	return m.Status.ObservedGeneration == next.ObservedGeneration && m.Status.Phase == next.Phase &&
+	return m.Status.ObservedGeneration == next.ObservedGeneration &&
 		equality.Semantic.DeepEqual(is, want) &&
 		equality.Semantic.DeepEqual(status.Select(m.Status.Conditions, next.Conditions), next.Conditions)
 }

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
-	"nstance.dev/operator/hosts/selection"
 	"nstance.dev/operator/hosts/versions"
 	"nstance.dev/operator/testworld"
 )
@@ -355,8 +354,8 @@ func TestM1_NodeNameConflict(t *testing.T) {
 		w.want(w.reconcile("a"), "gpu-v1", hostsv1.ConditionConfigurationPending, metav1.ConditionFalse, hostsv1.ReasonResolved)
 		m := w.reconcile("b")
 		w.want(m, "", hostsv1.ConditionConfigurationPending, metav1.ConditionTrue, hostsv1.ReasonNodeNameConflict)
-		if m.Status.Phase != hostsv1.PhaseFailed || !strings.Contains(w.tell(), "NodeNameConflict: HostMachine: HostMachine a has the node name node too") {
-			t.Errorf("phase %s", m.Status.Phase)
+		if !strings.Contains(w.tell(), "NodeNameConflict: HostMachine: HostMachine a has the node name node too") {
+			t.Errorf("status %+v", m.Status)
 		}
 		w.must(w.api.Delete(t.Context(), w.get("a")))
 		w.want(w.reconcile("b"), "gpu-v1", hostsv1.ConditionConfigurationPending, metav1.ConditionFalse, hostsv1.ReasonResolved)
@@ -404,48 +403,27 @@ func TestNoControllerIsSaid(t *testing.T) {
 	run(t, func(w *world) {
 		w.machine("m", nil)
 		m := w.reconcile("m")
-		for _, condition := range []string{hostsv1.ConditionProvisioned, hostsv1.ConditionPaved, hostsv1.ConditionNodeJoined, hostsv1.ConditionReady} {
-			c := meta.FindStatusCondition(m.Status.Conditions, condition)
-			if c == nil || c.Status != metav1.ConditionUnknown || c.Reason != hostsv1.ReasonNoController {
-				t.Errorf("%s: %+v", condition, c)
-			}
-		}
-		if m.Status.Phase != hostsv1.PhasePending {
-			t.Errorf("phase %s", m.Status.Phase)
+		c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionProvisioned)
+		if c == nil || c.Status != metav1.ConditionUnknown || c.Reason != hostsv1.ReasonNoController {
+			t.Errorf("provisioned: %+v", c)
 		}
 	})
 }
 
-func TestPhases(t *testing.T) {
-	now := metav1.Now()
-	with := func(conditions ...string) func(*hostsv1.HostMachine) {
-		return func(m *hostsv1.HostMachine) {
-			for _, c := range conditions {
-				m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue})
-			}
-		}
-	}
-	chosen := selection.Choice{Desired: &hostsv1.VersionReference{Name: "gpu", Version: 1}}
-	for want, tt := range map[hostsv1.HostMachinePhase]struct {
-		change func(*hostsv1.HostMachine)
-		choice selection.Choice
-	}{
-		hostsv1.PhaseDeleting: {func(m *hostsv1.HostMachine) { m.DeletionTimestamp = &now }, chosen},
-		hostsv1.PhaseDiscovered: {func(m *hostsv1.HostMachine) {
-			m.Status.Provisioning = &hostsv1.ProvisioningStatus{DiscoveredAt: &now}
-		}, chosen},
-		hostsv1.PhaseFailed:                {with(hostsv1.ConditionProvisioned), selection.Choice{Reason: hostsv1.ReasonNodeNameConflict}},
-		hostsv1.PhasePending:               {with(), chosen},
-		hostsv1.PhaseProvisioning:          {with(hostsv1.ConditionProvisioned), chosen},
-		hostsv1.PhaseAwaitingConfiguration: {with(hostsv1.ConditionProvisioned, hostsv1.ConditionAgentConnected), selection.Choice{Reason: hostsv1.ReasonNoMatch}},
-		hostsv1.PhaseNotReady:              {with(hostsv1.ConditionProvisioned, hostsv1.ConditionAgentConnected), chosen},
-	} {
-		m := &hostsv1.HostMachine{}
-		tt.change(m)
-		if got := phase(m, tt.choice); got != want {
-			t.Errorf("phase %s, want %s", got, want)
-		}
-	}
+// M53, M87: why a repave that is due does not begin is said, and comes from the controller of hosts.
+func TestM53M87_HeldRepaveIsSaid(t *testing.T) {
+	run(t, func(w *world) {
+		w.machine("m", nil)
+		w.configuration("gpu", 0, 1)
+		m := w.get("m")
+		m.Status.Repave = &hostsv1.RepaveStatus{Epoch: 1, Held: &hostsv1.RepaveHeld{Reason: "FleetBrake", Message: "one by one"}}
+		w.must(w.api.Status().Update(t.Context(), m))
+		m = w.reconcile("m")
+		w.want(m, "gpu-v1", hostsv1.ConditionRepavePending, metav1.ConditionTrue, "Held:FleetBrake")
+		m.Status.Repave.Held = nil
+		w.must(w.api.Status().Update(t.Context(), m))
+		w.want(w.reconcile("m"), "gpu-v1", hostsv1.ConditionRepavePending, metav1.ConditionFalse, hostsv1.ReasonNotPaved)
+	})
 }
 
 // A machine that is being deleted keeps what it has.

@@ -1,0 +1,81 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/capi"
+	"nstance.dev/operator/nodes"
+)
+
+// skipped is the value of the annotation by which this controller keeps a Machine from being remediated.
+// One of another value is a user's, and stays.
+const skipped = "hosts.nstance.dev/repaving"
+
+// owner returns the Machine of Cluster API that stands for the instance of a machine; nil: there is none.
+func (r *Reconciler) owner(ctx context.Context, m *hostsv1.HostMachine) (*clusterv1.Machine, error) {
+	infra, err := nodes.Machine(ctx, r.opts.Client, r.opts.Namespace, string(m.Spec.Instance.ID))
+	if err != nil || infra == nil {
+		return nil, err
+	}
+	return capi.OwnerMachine(ctx, r.opts.Client, infra)
+}
+
+// remediation keeps Cluster API from replacing a machine whose Node is away because its host is repaved,
+// and lets it again.
+func (r *Reconciler) remediation(ctx context.Context, m *hostsv1.HostMachine, repaving bool) error {
+	if m.Spec.Instance == nil {
+		return nil
+	}
+	owner, err := r.owner(ctx, m)
+	if err != nil || owner == nil {
+		return err
+	}
+	change := map[string]*string{}
+	skip, skips := owner.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+	epoch, marked := owner.Annotations[hostsv1.AnnotationRepaving]
+	if repaving {
+		want := epochText(m)
+		if epoch != want {
+			change[hostsv1.AnnotationRepaving] = &want
+		}
+		if !skips {
+			value := skipped
+			change[clusterv1.MachineSkipRemediationAnnotation] = &value
+		}
+	} else {
+		if marked {
+			change[hostsv1.AnnotationRepaving] = nil
+		}
+		if skip == skipped {
+			change[clusterv1.MachineSkipRemediationAnnotation] = nil
+		}
+	}
+	if len(change) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": owner.UID, "annotations": change}})
+	if err != nil {
+		return fmt.Errorf("patch of Machine %s: %w", owner.Name, err)
+	}
+	if err := r.opts.Client.Patch(ctx, owner.DeepCopy(), client.RawPatch(types.MergePatchType, patch), manager); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("annotations of Machine %s: %w", owner.Name, err)
+	}
+	r.opts.Log.InfoContext(ctx, "changed remediation of Machine", "machine", m.Name, "owner", owner.Name, "skipped", repaving)
+	return nil
+}
+
+// epochText is the epoch that the host of a machine is repaved for.
+func epochText(m *hostsv1.HostMachine) string {
+	if c := m.Status.Configuration; c != nil && c.Assigned != nil {
+		return strconv.FormatInt(c.Assigned.Epoch, 10)
+	}
+	return "0"
+}

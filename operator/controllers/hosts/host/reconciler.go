@@ -1,0 +1,90 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/hosts/lifecycle"
+)
+
+// New returns a reconciler.
+func New(o Options) *Reconciler {
+	if o.Count.Repaved == nil {
+		o.Count.Repaved = func(string, string) {}
+	}
+	if o.Count.Back == nil {
+		o.Count.Back = func(time.Duration) {}
+	}
+	return &Reconciler{opts: o, memories: map[string]*memory{}, brake: brake{missing: map[string]time.Time{}, begun: map[string]int64{}}}
+}
+
+// Reconcile carries out what comes next for one machine.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	m := &hostsv1.HostMachine{}
+	if err := r.opts.Client.Get(ctx, request.NamespacedName, m); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.forget(request.Name)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("read HostMachine %s: %w", request.Name, err)
+	}
+	if m.Spec.Instance != nil {
+		r.opts.Reports.Want(string(m.Spec.Instance.Shard))
+	}
+	p := &pass{m: m, memory: r.remember(m.Name), log: r.opts.Log.With("machine", m.Name)}
+	if err := r.observe(ctx, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	braked, done, err := r.admit(ctx, p)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	p.in.Braked = braked
+	p.d = lifecycle.Decide(p.in, r.opts.Now())
+	done(p.d)
+	p.log = p.log.With("row", int(p.d.Row), "reason", p.d.Reason)
+	r.tell(p)
+	if err := r.act(ctx, p); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.d.After}, nil
+}
+
+// act writes what there is to say of a machine and carries the action out.
+func (r *Reconciler) act(ctx context.Context, p *pass) error {
+	switch p.d.Action {
+	case lifecycle.Hold:
+		return r.hold(ctx, p)
+	case lifecycle.Assign:
+		return r.assign(ctx, p)
+	case lifecycle.Confirm:
+		return r.confirm(ctx, p)
+	case lifecycle.Recover:
+		return r.recover(ctx, p)
+	case lifecycle.Release:
+		return r.release(ctx, p)
+	case lifecycle.None, lifecycle.LookAgain, lifecycle.Publish, lifecycle.RemoveNode, lifecycle.Mark:
+	}
+	if err := r.remediation(ctx, p.m, repaving(p)); err != nil {
+		return err
+	}
+	if p.d.Action == lifecycle.Publish {
+		return r.publish(ctx, p)
+	}
+	if err := r.write(ctx, p, nil); err != nil {
+		return err
+	}
+	switch p.d.Action {
+	case lifecycle.RemoveNode:
+		return r.removeNode(ctx, p)
+	case lifecycle.Mark:
+		return r.mark(ctx, p)
+	default:
+		return nil
+	}
+}
