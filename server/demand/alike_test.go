@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nstance.dev/server/demand"
+	"nstance.dev/server/demand/vector"
 )
 
 // kindOf is an offer by what Pods can have of its machines: thousandths of a core and bytes.
@@ -156,17 +157,55 @@ func TestE3_AlikeBuysOnce(t *testing.T) {
 	}
 }
 
-// Pods that are spread over racks are counted by amounts: 15 of 250m are 3,750m, which two machines of 1,930m have,
-// though only seven fit into each.
-func TestAlike_SpreadByAmounts(t *testing.T) {
-	offers := racked("t/g", "r1")
-	offers[0].Class.Allocatable[0].Amount = 1930
-	for pods, want := range map[int64]int{7: 1, 8: 2, 15: 2, 16: 3} {
-		h := shop(t, offers...)
-		h.tell(needs("c", apart(row("web", 0, pods, 250, gi)))...)
-		if got := bought(h.step())["t/g-large-r1"]; got != want {
-			t.Errorf("%d Pods: bought %d, want %d", pods, got, want)
-		}
+// Pods that are spread over racks go there whole: three over two racks are two and one.
+func TestAlike_SpreadInWholePods(t *testing.T) {
+	h := shop(t)
+	offers := racked("t/g", "r1", "r2")
+	for i := range offers {
+		offers[i].Class.Allocatable[0].Amount = 2000
+	}
+	h.tell(demand.OffersChanged{Offers: offers})
+	h.tell(needs("c", apart(row("web", 0, 3, 1500, gi)))...)
+	got := bought(h.step())
+	if want := map[string]int{"t/g-large-r1": 2, "t/g-large-r2": 1}; !maps.Equal(got, want) {
+		t.Errorf("bought %v, want %v", got, want)
+	}
+	offers[1].Limit = 1 // and no more than the skew allows, in whole Pods too
+	h = shop(t, offers...)
+	h.tell(needs("c", apart(row("web", 0, 9, 1500, gi)))...)
+	got = bought(h.step())
+	if want := map[string]int{"t/g-large-r1": 2, "t/g-large-r2": 1}; !maps.Equal(got, want) {
+		t.Errorf("with one in the second rack bought %v, want %v", got, want)
+	}
+	lacks := h.engine.Amounts(&h.last.Shortfalls[0].Deficit)
+	if lacks[2] != (vector.Amount{Name: "pods", Amount: 6}) || lacks[0].Amount != 9000 {
+		t.Errorf("lacking %v, want 6 Pods", lacks)
+	}
+}
+
+// A division that was made for Pods that differ is made again when they are alike, though they come to the same.
+func TestAlike_SpreadAgainWhenAlike(t *testing.T) {
+	h := shop(t, racked("t/g", "r1", "r2")...)
+	r := apart(row("web", 0, 3, 1500, gi))
+	r.MinUnit[0].Amount = 1600
+	h.tell(needs("c", r)...)
+	h.settle(time.Second, 10)
+	h.tell(needs("c", apart(row("web", 0, 3, 1500, gi)))...)
+	if acted := h.step(); len(acted) > 0 || h.last.Short != 0 {
+		t.Errorf("what is there serves them, and it acts; %d short\n%s", h.last.Short, lines(acted))
+	}
+}
+
+// A stuck Pod that is spread gets a machine in every rack: which of them the skew leaves to it, the other Pods of its
+// Deployment decide, and where those are the roll-up does not say.
+func TestAlike_StuckPodsThatAreSpread(t *testing.T) {
+	h := shop(t, racked("t/g", "r1", "r2", "r3")...)
+	r := apart(row("web", 0, 1, 1500, gi))
+	r.Stuck = 1
+	h.tell(needs("c", r)...)
+	got := bought(h.step())
+	if want := map[string]int{"t/g-large-r1": 1, "t/g-large-r2": 1, "t/g-large-r3": 1}; !maps.Equal(got, want) {
+		t.Errorf("bought %v, want %v", got, want)
 	}
 }
 

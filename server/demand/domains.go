@@ -270,18 +270,18 @@ func (w crediting) spread(c *cluster, n *need) {
 		n.memory.divided = &division{}
 	}
 	d := n.memory.divided
-	if d.total == n.total && d.skewed.IsZero() && (len(n.parts) == 1 && w.undivided(c, n) || w.served(c, n)) {
+	if d.total == n.total && d.alike == n.alike && d.skewed.IsZero() && (len(n.parts) == 1 && w.undivided(c, n) || w.served(c, n)) {
 		return
 	}
 	maxSkew := w.divide(c, n)
-	d.total, d.skewed, d.shares = n.total, vector.Vector{}, d.shares[:0]
+	d.total, d.alike, d.skewed, d.shares = n.total, n.alike, vector.Vector{}, d.shares[:0]
 	if len(n.parts) == 1 {
 		n.parts[0].share = whole
 		return
 	}
-	most, largest := n.total, n.total.Part(0, len(n.parts))
+	most, largest := n.total, n.portion(0, len(n.parts))
 	for i := range n.parts {
-		p, amount := &n.parts[i], n.total.Part(i, len(n.parts))
+		p, amount := &n.parts[i], n.portion(i, len(n.parts))
 		p.share = d.share(&amount)
 		have := w.potential(c, n, p)
 		if !have.Covers(&amount) {
@@ -294,7 +294,7 @@ func (w crediting) spread(c *cluster, n *need) {
 	}
 	full := slices.Clone(d.shares)
 	for i := range d.shares {
-		d.shares[i].Shrink(&most)
+		n.shrink(&d.shares[i], &most)
 	}
 	for i := range n.parts {
 		k := n.parts[i].share

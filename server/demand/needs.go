@@ -52,6 +52,7 @@ const whole = -1
 // there are hundreds.
 type division struct {
 	total  vector.Vector // what the shares were made of
+	alike  int64         // in how many units
 	shares []vector.Vector
 	skewed vector.Vector // what of the need would break the skew
 }
@@ -104,7 +105,7 @@ type amounts struct {
 	total   vector.Vector
 	unit    vector.Vector // what has to fit into one machine
 	level   int           // of the cluster's, that it belongs to
-	alike   int64         // of how many units the total consists, each of which is a Pod like all others; 0: they differ, or are spread
+	alike   int64         // of how many units the total consists, each of which is a Pod like all others; 0: they differ, or are stuck and spread
 	unknown bool          // it asks for a resource that no class has
 }
 
@@ -144,6 +145,30 @@ func (a *amounts) machines(alloc, lack *vector.Vector) int64 {
 		return math.MaxInt64
 	}
 	return (want-1)/units + 1
+}
+
+// portion is the i-th of n nearly equal parts of the total.
+func (a *amounts) portion(i, n int) (v vector.Vector) {
+	if a.alike == 0 {
+		return a.total.Part(i, n)
+	}
+	units := a.alike / int64(n)
+	if int64(i) < a.alike%int64(n) {
+		units++
+	}
+	v.AddTimesOf(a.unit[:], units, a.mask)
+	return v
+}
+
+// shrink makes v no more than most of anything, in the need's own proportions.
+func (a *amounts) shrink(v, most *vector.Vector) {
+	if a.alike == 0 {
+		v.Shrink(most)
+		return
+	}
+	units := min(vector.Units(v[:], &a.unit, a.mask), vector.Units(most[:], &a.unit, a.mask))
+	*v = vector.Vector{}
+	v.AddTimesOf(a.unit[:], units, a.mask)
 }
 
 // memory is what of a need's course has to last over cycles.

@@ -179,7 +179,7 @@ func (w *world) measure(n *need) {
 		}
 	}
 	n.alike = 0
-	if len(n.profile.spread) == 0 { // docs/decisions/0025 says why
+	if n.Stuck == 0 || len(n.profile.spread) == 0 { // a part of a Pod buys in every domain: docs/decisions/0025 says why
 		n.alike = vector.Multiple(&n.total, &n.unit, n.mask)
 	}
 }
