@@ -65,13 +65,13 @@ func Read(t *nstancev1.MachineTemplate, o Options) (render.Host, error) {
 	return host, nil
 }
 
-// Users returns those users of a template that the host has.
+// Users returns those users of a template that the host has; never nil.
 func Users(t *nstancev1.MachineTemplate, o Options) []string {
 	exists := o.UserExists
 	if exists == nil {
 		exists = func(name string) bool { _, err := user.Lookup(name); return err == nil }
 	}
-	var users []string
+	users := []string{}
 	for _, u := range t.GetHost().GetSshKeys() {
 		if exists(u.GetUser()) {
 			users = append(users, u.GetUser())

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"nstance.dev/agent/durable"
@@ -161,15 +162,10 @@ func (h *Host) plan(a assignment.Assignment, s journal.Slot, c *nstancev1.Machin
 	if err != nil {
 		return nil, render.Plan{}, err
 	}
-	allowed, err := h.judge(m, about)
+	about.Machine, about.StateDir = h.opts.Name(s), h.opts.Dir
+	about.SSHUsers, err = h.judge(m, about)
 	if err != nil {
 		return nil, render.Plan{}, err
-	}
-	about.Machine, about.StateDir = h.opts.Name(s), h.opts.Dir
-	for _, user := range facts.Users(m.GetTemplate(), h.opts.Facts) {
-		if allowed[user] {
-			about.SSHUsers = append(about.SSHUsers, user)
-		}
 	}
 	p, err := render.Render(m, about, c)
 	if err != nil {
@@ -178,23 +174,29 @@ func (h *Host) plan(a assignment.Assignment, s journal.Slot, c *nstancev1.Machin
 	return m, p, nil
 }
 
-// judge asks the host's policy. Users are those whose keys it allows.
-func (h *Host) judge(m *nstancev1.MachineAssignment, about render.Host) (users map[string]bool, err error) {
+// judge asks the host's policy. Users are those whose keys are set.
+func (h *Host) judge(m *nstancev1.MachineAssignment, about render.Host) (users []string, err error) {
 	p, err := h.opts.Policy()
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
-	for _, refusal := range p.Judge(m, policy.Host{Paths: about.Paths, Verifies: true}) {
+	for _, refusal := range h.refusals(p, m, about) {
 		if refusal.Blocks {
 			errs = append(errs, refusal)
 		}
 	}
-	users = map[string]bool{}
-	for _, user := range p.SSH.Users {
-		users[user] = true
+	for _, user := range facts.Users(m.GetTemplate(), h.opts.Facts) {
+		if slices.Contains(p.SSH.Users, user) {
+			users = append(users, user)
+		}
 	}
 	return users, errors.Join(errs...)
+}
+
+// refusals are what a policy does not allow of an assignment.
+func (h *Host) refusals(p policy.Policy, m *nstancev1.MachineAssignment, about render.Host) []policy.Refusal {
+	return p.Judge(m, policy.Host{Paths: about.Paths, Users: facts.Users(m.GetTemplate(), h.opts.Facts), Verifies: true})
 }
 
 // slotFile is what a slot was built from; what is set on the host for it follows from that again.

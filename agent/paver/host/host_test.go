@@ -22,6 +22,7 @@ import (
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/pavertest"
 	"nstance.dev/agent/paver/policy"
+	"nstance.dev/agent/paver/render"
 	"nstance.dev/agent/paver/runner"
 	"nstance.dev/agent/paver/runner/fake"
 	"nstance.dev/agent/paver/settings"
@@ -265,6 +266,50 @@ func TestM98_AChangedFileIsNamed(t *testing.T) {
 	f.policy = "allow: {pave: true}\ndrift: false\n"
 	if got := look(); len(got) > 0 {
 		t.Errorf("a policy without drift: %q", got)
+	}
+}
+
+// TestM100_KeysThatAreNotAllowedAreTold, and the rest is built.
+func TestM100_KeysThatAreNotAllowedAreTold(t *testing.T) {
+	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	f := newFixture(t)
+	f.policy = "allow: {pave: true}\nssh: {users: [admin, gone]}\n"
+	f.host.opts.Facts.UserExists = func(name string) bool { return name != "gone" }
+	m := pavertest.Assignment(1, nstancev1.MachineMode_MACHINE_MODE_REPAVE, "1")
+	m.Template.Host = &nstancev1.MachineHostSettings{}
+	for _, user := range []string{"admin", "root", "gone"} {
+		m.Template.Host.SshKeys = append(m.Template.Host.SshKeys, &nstancev1.MachineSshUser{User: user, Keys: []string{key}})
+	}
+	a, err := assignment.From(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := func(kind transition.Kind, stage journal.Stage) Work {
+		w := f.work(kind, stage, journal.None, journal.A)
+		w.Journal.Transition.Assignment, w.Assignment = a, &a
+		return w
+	}
+	f.do(work(transition.BuildSlot, journal.Build))
+	f.do(work(transition.BootSlot, journal.Boot))
+	entries, err := os.ReadDir(filepath.Join(f.dir, render.SSHDir))
+	if err != nil || len(entries) != 1 || entries[0].Name() != "admin" {
+		t.Errorf("keys of %v, %v", entries, err)
+	}
+	j := journal.Journal{V: 1, Epoch: 1, Active: journal.A, Contents: map[journal.Slot]journal.Content{journal.A: {Epoch: 1}}}
+	f.host.Surroundings(t.Context(), j)
+	f.host.look(t.Context())
+	var told []string
+	for _, p := range f.host.Surroundings(t.Context(), j).Problems {
+		if p.GetReason() == policy.Reason {
+			told = append(told, p.GetMessage())
+		}
+	}
+	want := []string{
+		`host.sshKeys[1].user: keys of user "root" may not be set on this host; its keys are left out`,
+		`host.sshKeys[2].user: user "gone" does not exist on this host; its keys are left out`,
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }
 

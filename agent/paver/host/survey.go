@@ -22,6 +22,7 @@ import (
 	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/manifest"
+	"nstance.dev/agent/paver/policy"
 	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/render"
 	"nstance.dev/agent/paver/report"
@@ -97,6 +98,7 @@ func (h *Host) look(ctx context.Context) {
 	problem("PolicyUnreadable", err)
 	found.Preflight, err = h.preflight(ctx, j, p.Allow.Degraded)
 	problem("PreflightIncomplete", err)
+	found.Problems = append(found.Problems, h.leftOut(j, p)...)
 	for _, slot := range journal.Slots() {
 		found.Sizes[slot] = h.slots.Size(ctx, slot)
 	}
@@ -118,6 +120,21 @@ func (h *Host) preflight(ctx context.Context, j journal.Journal, degraded bool) 
 		return nil, err
 	}
 	return preflight.Judge(facts, wants), err
+}
+
+// leftOut are the parts of the assignment that the policy does not allow, and that are not built for
+// that reason (M100). What it refuses as a whole its failure says.
+func (h *Host) leftOut(j journal.Journal, p policy.Policy) (problems []*nstancev1.MachineProblem) {
+	m := h.latest(j)
+	if len(m.GetTemplate().GetHost().GetSshKeys()) == 0 {
+		return nil
+	}
+	for _, refusal := range h.refusals(p, m, render.Host{}) {
+		if !refusal.Blocks {
+			problems = append(problems, &nstancev1.MachineProblem{Reason: policy.Reason, Message: journal.Cut(refusal.Field + ": " + refusal.Message)})
+		}
+	}
+	return problems
 }
 
 // latest is the assignment that the journal is about.

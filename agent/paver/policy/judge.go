@@ -35,6 +35,8 @@ type Host struct {
 	// Paths of the host that exist, and what is left of each when symbolic links are followed: a
 	// link must not lead to where the policy does not. See render.Host.
 	Paths map[string]string
+	// Users are those of the host whom the template names; nil: it is not known who exists.
+	Users []string
 	// Verifies: signatures are verified where images are fetched. Otherwise nothing is fetched for
 	// a policy that asks for them.
 	Verifies bool
@@ -64,12 +66,16 @@ func (p Policy) Judge(a *nstancev1.MachineAssignment, host Host) []Refusal {
 	}
 	all = append(all, p.devices(t, host)...)
 	for i, u := range t.GetHost().GetSshKeys() {
-		if !slices.Contains(p.SSH.Users, u.GetUser()) {
-			all = append(all, Refusal{
-				Field: fmt.Sprintf("host.sshKeys[%d].user", i), By: "ssh.users",
-				Message: fmt.Sprintf("keys of user %.40q may not be set on this host; its keys are left out", u.GetUser()),
-			})
+		message := ""
+		switch {
+		case !slices.Contains(p.SSH.Users, u.GetUser()):
+			message = "keys of user %.40q may not be set on this host; its keys are left out"
+		case host.Users != nil && !slices.Contains(host.Users, u.GetUser()):
+			message = "user %.40q does not exist on this host; its keys are left out"
+		default:
+			continue
 		}
+		all = append(all, Refusal{Field: fmt.Sprintf("host.sshKeys[%d].user", i), By: "ssh.users", Message: fmt.Sprintf(message, u.GetUser())})
 	}
 	return all
 }

@@ -157,12 +157,12 @@ func TestJudge_Images(t *testing.T) {
 }
 
 func TestM92M100_Judge_Host(t *testing.T) {
-	host := policy.Host{Paths: map[string]string{
+	host := policy.Host{Users: []string{"admin", "root"}, Paths: map[string]string{
 		"/srv/data/link": "/etc", "/srv/data/inside": "/srv/data/x", "/dev/nvidia0": "/dev/nvidia0", "/dev/nvme0n1": "/dev/nvme0n1", "/dev/nvidia-link": "/dev/sda",
 	}}
 	const (
 		none   = "{allow: {pave: true}}"
-		some   = "{allow: {pave: true}, binds: {allow: [/srv/data, /opt/nstance-agent/recv, '/mnt/disk*']}, devices: {allow: ['/dev/nvidia*', /dev/kvm]}, ssh: {users: [admin]}}"
+		some   = "{allow: {pave: true}, binds: {allow: [/srv/data, /opt/nstance-agent/recv, '/mnt/disk*']}, devices: {allow: ['/dev/nvidia*', /dev/kvm]}, ssh: {users: [admin, gone]}}"
 		all    = "{allow: {pave: true}, binds: {allow: [/]}, devices: {allow: [/dev]}, ssh: {users: [admin, root]}}"
 		source = "machine.binds[0].source by binds.allow"
 		device = "machine.devices[0] by devices.allow"
@@ -207,6 +207,7 @@ func TestM92M100_Judge_Host(t *testing.T) {
 		{"a pattern that finds nothing", none, with("/dev/nothing*"), nil},
 		{"every device", all, with("/dev/sda", "/dev/mem"), nil},
 		{"M100: nobody's keys by default, and the rest is built", none, users("admin"), []string{"host.sshKeys[0].user by ssh.users, left out"}},
+		{"M100: keys of somebody who does not exist", some, users("gone"), []string{"host.sshKeys[0].user by ssh.users, left out"}},
 		{"M100: somebody's keys", some, users("admin", "root"), []string{"host.sshKeys[1].user by ssh.users, left out"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

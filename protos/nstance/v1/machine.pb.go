@@ -2817,7 +2817,7 @@ func (x *MachineFailure) GetAt() *timestamppb.Timestamp {
 // PreflightCheck is something that was checked before anything is built.
 type PreflightCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name of the check, such as `cgroup-v2`.
+	// Name of the check, such as `CgroupV2`.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Its result.
 	Result PreflightResult `protobuf:"varint,2,opt,name=result,proto3,enum=nstance.v1.PreflightResult" json:"result,omitempty"`
@@ -2991,7 +2991,7 @@ func (x *MachineDrift) GetKind() MachineDriftKind {
 // MachineProblem is something that is wrong on a host beside what a stage fails of.
 type MachineProblem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What, in one word: `EpochConflict`, `SplitSlots`, `JournalCorrupt`, `PolicyDenied`.
+	// What, in one word: `EpochConflict`, `SplitSlots`, `JournalCorrupt`, `RefusedByHost`.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The same for people, at most 512 bytes.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
