@@ -1,6 +1,10 @@
 package nodes
 
-import "time"
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Owner is who deletes a Node.
 type Owner string
@@ -66,6 +70,10 @@ type Instanceless struct {
 func (n Instanceless) Ended() bool {
 	return n.NodeProviderID != "" && (n.Correlated || n.Deleted) && !n.Exists
 }
+
+// OfHostMachine reports whether a Node runs in the node machine of a HostMachine, as the operator has
+// written on it.
+func OfHostMachine(n *corev1.Node) bool { return n.Annotations["hosts.nstance.dev/machine-uid"] != "" }
 
 // Deletion is the answer to the question who deletes a Node.
 type Deletion struct {

@@ -28,6 +28,10 @@ func TestO11_OneOwnerDeletesANode(t *testing.T) {
 
 	demand := func(n *Instanceless) { n.Demand = true }
 	left := func(n *Instanceless) { n.Demand, n.MachineLeft = true, true }
+	host := func(n *Instanceless) { n.HostMachine = true }
+	stopped := func(n *Instanceless) { n.HostMachine, n.HostStopped = true, true }
+	released := func(n *Instanceless) { n.HostMachine, n.HostReleased = true, true }
+	hosts := Deletion{Owner: OwnerHost, Reason: "the node machine that it runs in is gone"}
 	bound := Deletion{Owner: OwnerNone, Reason: "its machine has not left the cluster"}
 	demands := Deletion{Owner: OwnerDemand, Reason: "its machine has left the cluster"}
 	none := Deletion{Owner: OwnerNone, Reason: "its instance has not ended"}
@@ -66,6 +70,18 @@ func TestO11_OneOwnerDeletesANode(t *testing.T) {
 		{"one that a Machine of Cluster API refers to", nodeOf(left, referred, controlled), time.Hour, core},
 		{"a provider ID that means nothing", nodeOf(nodeID("i-1")), time.Hour, another},
 		{"an instance without a provider ID", nodeOf(instanceID("")), time.Hour, another},
+		{"a Node in a node machine that runs", nodeOf(host, exists), time.Hour, none},
+		{"one whose node machine is stopped, while another is built", nodeOf(stopped, exists), 0, hosts},
+		{"one whose HostMachine is being deleted", nodeOf(released, exists, ready), 0, hosts},
+		{"one without a provider ID", nodeOf(released, nodeID("")), 0, hosts},
+		{"one whose instance has ended goes as all others do", nodeOf(released), 0, ours},
+		{"and with its Machine", nodeOf(released, referred, controlled), 0, core},
+		{
+			"one of demand mode whose binding has ended", nodeOf(host, left, exists), 0,
+			Deletion{Owner: OwnerHost, Reason: "its HostMachine is deleted with the binding, and deletes it"},
+		},
+		{"one of demand mode that serves and is repaved", nodeOf(host, demand, exists), time.Hour, bound},
+		{"one of demand mode that is deleted", nodeOf(host, left), 0, demands},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, DeletionOf(tt.node, ended.Add(tt.after))); diff != "" {

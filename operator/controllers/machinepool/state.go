@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/controllers/machinepool/planner"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/shards"
@@ -160,6 +161,7 @@ func (st state) candidate(shard string, in *nstancev1.InstanceStatus) planner.Ca
 	}
 	c.DeleteAnnotation, c.Requested = machine.Annotations[clusterv1.DeleteMachineAnnotation], hasDeleteAnnotation(machine)
 	c.Leaving = c.Leaving || !machine.DeletionTimestamp.IsZero()
+	c.Repaving = capi.Repaving(machine)
 	c.Joined = machine.Status.NodeRef.IsDefined()
 	if ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition); c.Joined && ready != nil && ready.Status != metav1.ConditionTrue {
 		c.NotReadySince = ready.LastTransitionTime.Time

@@ -64,7 +64,7 @@ func (r *Deleter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 func (r *Deleter) observeInstance(node *corev1.Node) nodes.Instanceless {
 	n := nodes.Instanceless{
 		NodeProviderID: node.Spec.ProviderID, InstanceProviderID: node.Spec.ProviderID, Ready: ready(node), Correlated: r.correlatedInstanceGone(node),
-		Demand: r.Demand && node.Annotations[infrav1.AnnotationDemandMachine] != "",
+		Demand: r.Demand && node.Annotations[infrav1.AnnotationDemandMachine] != "", HostMachine: nodes.OfHostMachine(node),
 	}
 	if n.NodeProviderID == "" {
 		return n

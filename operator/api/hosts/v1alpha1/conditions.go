@@ -160,6 +160,10 @@ const (
 	// ReasonAssigned and ReasonEditable go with Locked: a machine was assigned; none was yet.
 	ReasonAssigned = "Assigned"
 	ReasonEditable = "Editable"
+
+	// ReasonProven and ReasonMachinesFailed go with Healthy.
+	ReasonProven         = "Proven"
+	ReasonMachinesFailed = "MachinesFailed"
 	// ReasonTooLate goes with Locked=False: it was created after its number had been used.
 	ReasonTooLate = "TooLate"
 )

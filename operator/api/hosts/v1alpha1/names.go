@@ -64,8 +64,6 @@ const (
 	// AnnotationKeepPods of a HostMachine, "true": the Pods of the old machine run on while the
 	// new one is built.
 	AnnotationKeepPods = Prefix + "keep-pods"
-	// AnnotationRepaving of a Cluster API Machine is the epoch of the repave that its host is in.
-	AnnotationRepaving = Prefix + "repaving"
 	// AnnotationNodeLabels of a HostMachine are the names of the labels that it has from its
 	// group's Nodes, with commas between them. The operator removes those that the group has no more.
 	AnnotationNodeLabels = Prefix + "node-labels"

@@ -303,7 +303,7 @@ func untilEnd(n *corev1.Node, now time.Time) time.Duration {
 
 // instanceless is what is known of a Node whose machine has no UpcomingNode.
 func (r *Reconciler) instanceless(node *corev1.Node, machine string) machines.Instanceless {
-	n := machines.Instanceless{NodeProviderID: node.Spec.ProviderID, Demand: true}
+	n := machines.Instanceless{NodeProviderID: node.Spec.ProviderID, Demand: true, HostMachine: machines.OfHostMachine(node)}
 	for _, c := range node.Status.Conditions {
 		n.Ready = n.Ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	}

@@ -17,7 +17,7 @@ import (
 
 // skipped is the value of the annotation by which this controller keeps a Machine from being remediated.
 // One of another value is a user's, and stays.
-const skipped = "hosts.nstance.dev/repaving"
+const skipped = capi.AnnotationRepaving
 
 // owner returns the Machine of Cluster API that stands for the instance of a machine; nil: there is none.
 func (r *Reconciler) owner(ctx context.Context, m *hostsv1.HostMachine) (*clusterv1.Machine, error) {
@@ -40,11 +40,11 @@ func (r *Reconciler) remediation(ctx context.Context, m *hostsv1.HostMachine, re
 	}
 	change := map[string]*string{}
 	skip, skips := owner.Annotations[clusterv1.MachineSkipRemediationAnnotation]
-	epoch, marked := owner.Annotations[hostsv1.AnnotationRepaving]
+	epoch, marked := owner.Annotations[capi.AnnotationRepaving]
 	if repaving {
 		want := epochText(m)
 		if epoch != want {
-			change[hostsv1.AnnotationRepaving] = &want
+			change[capi.AnnotationRepaving] = &want
 		}
 		if !skips {
 			value := skipped
@@ -52,7 +52,7 @@ func (r *Reconciler) remediation(ctx context.Context, m *hostsv1.HostMachine, re
 		}
 	} else {
 		if marked {
-			change[hostsv1.AnnotationRepaving] = nil
+			change[capi.AnnotationRepaving] = nil
 		}
 		if skip == skipped {
 			change[clusterv1.MachineSkipRemediationAnnotation] = nil

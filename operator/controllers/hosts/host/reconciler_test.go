@@ -18,6 +18,7 @@ import (
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/capi"
 	"nstance.dev/operator/hosts/lifecycle"
 	"nstance.dev/operator/testworld"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -475,7 +476,7 @@ func TestM62_Remediation(t *testing.T) {
 			annotations := func() (skip bool, epoch string) {
 				w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(owner), owner))
 				_, skip = owner.Annotations[clusterv1.MachineSkipRemediationAnnotation]
-				return skip, owner.Annotations[hostsv1.AnnotationRepaving]
+				return skip, owner.Annotations[capi.AnnotationRepaving]
 			}
 			w.machine("m")
 			w.configuration("gpu", 1)

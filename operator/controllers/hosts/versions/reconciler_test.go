@@ -446,3 +446,53 @@ func TestStepsAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// M38: machines that fail speak against a version for ever, until one has been ready with it for five minutes.
+func TestM38_HealthyIsSaid(t *testing.T) {
+	run(t, func(w *world) {
+		w.make("v1.36.0")
+		w.reconcile()
+		w.lock(1)
+		set := func(name, condition string, applied bool) {
+			t.Helper()
+			m := &hostsv1.HostMachine{}
+			w.must(w.api.Get(t.Context(), client.ObjectKey{Name: name}, m))
+			ref := hostsv1.VersionReference{Name: "gpu", Version: 1, UID: string(w.configuration().UID)}
+			m.Status.Configuration = &hostsv1.ConfigurationStatus{Assigned: &hostsv1.AssignedVersion{VersionReference: ref, Epoch: 1}}
+			if applied {
+				m.Status.Configuration.Applied = &hostsv1.AppliedVersion{VersionReference: ref}
+			}
+			m.Status.Conditions = []metav1.Condition{{Type: condition, Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.NewTime(time.Now())}}
+			w.must(w.api.Status().Update(t.Context(), m))
+		}
+		healthy := func() string {
+			if c := meta.FindStatusCondition(w.version("gpu-v1").Status.Conditions, hostsv1.ConditionHealthy); c != nil {
+				return string(c.Status)
+			}
+			return ""
+		}
+		w.refer("a", 1)
+		w.refer("b", 1)
+		set("a", hostsv1.ConditionRepaveFailed, false)
+		w.reconcile()
+		if got := healthy(); got != "" {
+			t.Errorf("after one failure: %q", got)
+		}
+		set("b", hostsv1.ConditionRepaveFailed, false)
+		w.reconcile()
+		if got := healthy(); got != "False" {
+			t.Errorf("after two failures: %q", got)
+		}
+		set("a", hostsv1.ConditionConfigurationDrifted, false)
+		w.reconcile()
+		if got := healthy(); got != "False" {
+			t.Errorf("after one of them tries again: %q", got)
+		}
+		set("a", hostsv1.ConditionReady, true)
+		began := time.Now()
+		w.reconcile() // until it has nothing more to do
+		if got := healthy(); got != "True" || w.version("gpu-v1").Status.ProvenAt == nil || time.Since(began) < 5*time.Minute {
+			t.Errorf("after it has been ready for %v: %q", time.Since(began), got)
+		}
+	})
+}

@@ -25,6 +25,7 @@ func (r *Reconciler) writeStatuses(ctx context.Context, w *work, seen *observati
 	next.Status = configurationStatus(seen, now)
 	var errs []error
 	counted, again := false, false
+	proven := time.Duration(0) // when the next version will be proven; 0: none is about to be
 	write := func(differs, urgent bool, patch func() error) {
 		switch {
 		case !differs:
@@ -43,6 +44,9 @@ func (r *Reconciler) writeStatuses(ctx context.Context, w *work, seen *observati
 		if !metav1.IsControlledBy(v, seen.configuration) || !v.DeletionTimestamp.IsZero() {
 			continue
 		}
+		if after := versions.HealthOf(v.Spec.ConfigurationName, v.Spec.Version, seen.machines, now).After; after > 0 && (proven == 0 || after < proven) {
+			proven = after
+		}
 		next := v.DeepCopy()
 		next.Status = versionStatus(v, seen, now)
 		write(!equality.Semantic.DeepEqual(next.Status, v.Status), next.Status.Hash != v.Status.Hash, func() error { return r.patchStatus(ctx, next, v) })
@@ -54,9 +58,9 @@ func (r *Reconciler) writeStatuses(ctx context.Context, w *work, seen *observati
 		return ctrl.Result{}, fmt.Errorf("statuses of MachineConfiguration %s: %w", next.Name, err)
 	}
 	if again {
-		return status.Deferred(wait, 0), nil
+		return status.Deferred(wait, proven), nil
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: proven}, nil
 }
 
 func sameButMachines(a, b *hostsv1.MachineConfigurationStatus) bool {
@@ -157,7 +161,27 @@ func versionStatus(v *hostsv1.MachineConfigurationVersion, seen *observation, no
 		}
 	}
 	next.Conditions = versionConditions(v, now)
+	health := versions.HealthOf(v.Spec.ConfigurationName, v.Spec.Version, seen.machines, now)
+	if healthy, known := healthCondition(health); known {
+		next.Conditions = status.With(next.Conditions, healthy, v.Generation, now)
+	}
+	if health.Proven && next.ProvenAt == nil {
+		at := metav1.NewTime(now.Truncate(time.Second))
+		next.ProvenAt = &at
+	}
 	return next
+}
+
+// healthCondition is what machines have shown of a version; false: nothing new, and what was known stays. A
+// version never changes, so what it has shown is about it for ever, until it shows the contrary.
+func healthCondition(h versions.Health) (metav1.Condition, bool) {
+	switch {
+	case h.Proven:
+		return status.True(hostsv1.ConditionHealthy, hostsv1.ReasonProven, "a machine that was built from it has been ready for 5 minutes"), true
+	case h.Bad:
+		return status.False(hostsv1.ConditionHealthy, hostsv1.ReasonMachinesFailed, "machines failed to be built from it, and none is ready with it; selectors choose the version before it"), true
+	}
+	return metav1.Condition{}, false
 }
 
 // versionConditions are those of a version, with the ones that others write.

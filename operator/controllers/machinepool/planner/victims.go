@@ -41,6 +41,9 @@ type Candidate struct {
 	Machine bool
 	// Joined: it has, or has had, a Node.
 	Joined bool
+	// Repaving: its host builds its node again, so that its Node is away for some minutes. It goes
+	// last, unless somebody named it.
+	Repaving bool
 	// NotReadySince is since when its Node is not ready; zero: it is ready, or there is
 	// none.
 	NotReadySince time.Time
@@ -62,12 +65,15 @@ const (
 	rankNeverJoined
 	rankSick
 	rankHealthy
+	rankRepaving
 )
 
 func (c Candidate) rank(now time.Time) rank {
 	switch {
 	case c.Requested:
 		return rankRequested
+	case c.Repaving:
+		return rankRepaving
 	case !c.Machine:
 		return rankNoMachine
 	case !c.Joined:
@@ -130,6 +136,8 @@ func (ch Choice) why(c Candidate, now time.Time) string {
 		return "it has no machine yet"
 	case rankNeverJoined:
 		return "its machine never became a node"
+	case rankRepaving:
+		return "its host is being repaved, and all others go before it"
 	case rankSick:
 		return fmt.Sprintf("its node has not been ready for %v", now.Sub(c.NotReadySince).Round(time.Second))
 	}

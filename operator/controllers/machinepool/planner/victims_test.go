@@ -324,3 +324,19 @@ func TestRemediate(t *testing.T) {
 		})
 	}
 }
+
+// M62: an instance whose host is repaved goes last, however it looks, unless somebody named it.
+func TestM62_RepavingGoesLast(t *testing.T) {
+	repaving := func(c *Candidate) { c.Repaving = true }
+	all := []Candidate{
+		works("i-repaving-sick", 9).but(repaving).but(notReady(time.Hour)), works("i-repaving-never", 8).but(repaving).but(neverJoined),
+		works("i-healthy", 1), works("i-sick", 2).but(notReady(time.Hour)), works("i-named", 1).but(repaving).but(marked("")),
+	}
+	var got []string
+	for _, v := range (Choice{Policy: Oldest}).pick(all, len(all), now) {
+		got = append(got, v.ID)
+	}
+	if want := []string{"i-named", "i-sick", "i-healthy", "i-repaving-sick", "i-repaving-never"}; !slices.Equal(got, want) {
+		t.Errorf("chosen %v, want %v", got, want)
+	}
+}
