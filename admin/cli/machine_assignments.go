@@ -35,9 +35,7 @@ listed if it could build a node machine.`,
 	}
 	flags := addShardFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		items, err := gather(cmd.Context(), env, flags, func(ctx context.Context, s *shard) ([]output.Item[*nstancev1.MachineEvent], error) {
-			return assignmentsOf(ctx, s)
-		})
+		items, err := gather(cmd.Context(), env, flags, assignmentsOf)
 		return printList(env.Out, format, assignmentView(env.Now), items, err)
 	}
 	addOutputFlag(cmd, &format)

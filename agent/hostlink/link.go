@@ -121,7 +121,7 @@ func (l *Link) once(ctx context.Context) (greeted bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // the end of it shows in reads and writes
-	defer conn.Close()                                          //nolint:errcheck // nothing waits on it any more
+	defer conn.Close()
 	in := bufio.NewReader(conn)
 	hello, err := l.greet(conn, in)
 	if err != nil {

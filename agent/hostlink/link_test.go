@@ -109,7 +109,7 @@ func (h *host) ends() {
 }
 
 func (p *paver) serve(conn net.Conn) {
-	defer conn.Close() //nolint:errcheck // of a pipe
+	defer conn.Close()
 	p.mu.Lock()
 	p.conn = conn
 	p.mu.Unlock()
@@ -260,7 +260,7 @@ func TestF52_APaverThatIsNone(t *testing.T) {
 		if h.link.Status().GetEpoch() != 3 {
 			t.Error("a message that makes no sense ends the connection")
 		}
-		go p.conn.Write([]byte{0xff, 0xff, 0xff, 0xff}) //nolint:errcheck // of a pipe
+		go p.conn.Write([]byte{0xff, 0xff, 0xff, 0xff})
 		synctest.Wait()
 		if h.link.Able() {
 			t.Error("a message that is too long does not end the connection")
@@ -308,7 +308,7 @@ func TestTheSocketOfAPaver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // the test is over
+	defer l.Close()
 	conn, err := dial(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
