@@ -199,7 +199,12 @@ func (h Host) load(ctx context.Context, module string) error {
 	return err
 }
 
+// set writes a parameter that has another value.
 func (h Host) set(path, value string) error {
+	now, err := os.ReadFile(h.parameter(path))
+	if err == nil && slices.Equal(strings.Fields(string(now)), strings.Fields(value)) {
+		return nil // also where it cannot be written, as in a container
+	}
 	f, err := os.OpenFile(h.parameter(path), os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
