@@ -54,10 +54,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, new
 	return nil
 }
 
-// saidOfHost are changes of the conditions that are written here.
+// saidOfHost are changes of the condition that is written here.
 func saidOfHost() predicate.Predicate {
-	return status.Rewritten(func(m *hostsv1.HostMachine) []metav1.Condition { return m.Status.Conditions },
-		hostsv1.ConditionProvisioned, hostsv1.ConditionAgentConnected)
+	return status.Rewritten(func(m *hostsv1.HostMachine) []metav1.Condition { return m.Status.Conditions }, hostsv1.ConditionProvisioned)
 }
 
 // instances is the source of the instances of all shards: those that are known when it starts, which have no
