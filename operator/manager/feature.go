@@ -20,6 +20,7 @@ import (
 	"nstance.dev/operator/controllers/cluster"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/demand/translate"
+	"nstance.dev/operator/hosts/pullsecrets"
 	"nstance.dev/operator/hosts/reports"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
@@ -97,6 +98,7 @@ type hostState struct {
 	reports   *reports.Store
 	versions  *versions.Reconciler
 	apiServer func() string // version of the API server
+	secrets   *pullsecrets.Checker
 	counts    *metrics.Hosts
 }
 

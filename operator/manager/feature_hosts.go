@@ -21,6 +21,7 @@ import (
 	"nstance.dev/operator/controllers/hosts/selection"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/hosts/assignment"
+	"nstance.dev/operator/hosts/pullsecrets"
 	"nstance.dev/operator/hosts/serverstate"
 	"nstance.dev/operator/metrics"
 )
@@ -68,7 +69,8 @@ var hostFeature = feature{
 			Client: w.mgr.GetClient(), Live: w.live, Events: events, Now: time.Now, Wrote: counts.Wrote, Refused: counts.Refused,
 		})
 		w.shardState.hosts.versions, w.shardState.hosts.apiServer, w.shardState.hosts.counts = v, version.Get, counts
-		selected := selection.Options{Client: w.mgr.GetClient(), Live: w.live, Events: events, APIServer: version.Get, Now: time.Now}
+		w.shardState.hosts.secrets = pullsecrets.New(w.live, w.settings.Namespace, time.Now)
+		selected := selection.Options{Client: w.mgr.GetClient(), Live: w.live, Events: events, APIServer: version.Get, SecretMissing: w.shardState.hosts.secrets.Missing, Now: time.Now}
 		return errors.Join(
 			w.mgr.Add(version),
 			v.SetupWithManager(w.mgr, w.controllerOptions()),
@@ -116,7 +118,7 @@ var hostNodeFeature = feature{
 		}
 		hosts := &w.shardState.hosts
 		r := host.New(host.Options{
-			Client: w.mgr.GetClient(), Secrets: w.live, Namespace: w.settings.Namespace,
+			Client: w.mgr.GetClient(), Secrets: w.live, SecretMissing: hosts.secrets.Missing, Namespace: w.settings.Namespace,
 			Nodes: host.Nodes{
 				Client: w.workload.GetClient(), Live: w.workload.GetAPIReader(), API: w.hostAPI, Version: hosts.apiServer,
 			},

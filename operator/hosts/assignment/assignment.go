@@ -83,18 +83,6 @@ func frame(m *hostsv1.HostMachine, mode hostsv1.AssignmentMode) *nstancev1.Machi
 	return out
 }
 
-// PullSecrets are the names of the Secrets that a template takes, each once.
-func PullSecrets(t *hostsv1.Template) []string {
-	var all []string
-	if t.Image.OCI != nil && t.Image.OCI.PullSecret != "" {
-		all = append(all, string(t.Image.OCI.PullSecret))
-	}
-	if t.Machine != nil && t.Machine.PullSecret != "" && !slices.Contains(all, string(t.Machine.PullSecret)) {
-		all = append(all, string(t.Machine.PullSecret))
-	}
-	return all
-}
-
 // Overridden are the labels of a template that have another value in the group, which wins, sorted.
 func Overridden(t *hostsv1.Template, group *nstancev1.NodeSettings) []string {
 	var all []string

@@ -68,7 +68,7 @@ func TestM40_AnAssignmentIsComplete(t *testing.T) {
 	if !proto.Equal(want, got) {
 		t.Errorf("want %s\ngot  %s", protojson.Format(want), protojson.Format(got))
 	}
-	if secrets := PullSecrets(&c.Template); !slices.Equal(secrets, []string{"pull", "pods"}) {
+	if secrets := c.Template.PullSecrets(); !slices.Equal(secrets, []string{"pull", "pods"}) {
 		t.Errorf("pull secrets %v", secrets)
 	}
 	if labels := Overridden(&c.Template, group); !slices.Equal(labels, []string{"a"}) {

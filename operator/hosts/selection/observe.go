@@ -33,7 +33,8 @@ func versionsOf(c *hostsv1.MachineConfiguration, all []hostsv1.MachineConfigurat
 		}
 		own = append(own, Version{
 			Number: v.Spec.Version, Deployed: v.Status.Deployed, Hash: v.Status.Hash, Kubernetes: v.Spec.Template.Kubernetes.Version,
-			Bad: meta.IsStatusConditionFalse(v.Status.Conditions, hostsv1.ConditionHealthy),
+			PullSecrets: v.Spec.Template.PullSecrets(),
+			Bad:         meta.IsStatusConditionFalse(v.Status.Conditions, hostsv1.ConditionHealthy),
 		})
 	}
 	return own

@@ -48,6 +48,8 @@ type Version struct {
 	Bad        bool
 	Hash       hostsv1.SHA256
 	Kubernetes string // version of the kubelet
+	// PullSecrets are the Secrets that it takes.
+	PullSecrets []string
 }
 
 // Cluster is what else a choice depends on.
@@ -56,6 +58,8 @@ type Cluster struct {
 	// APIServer is the version of the API server that Nodes join; empty: not known, and no
 	// version is kept back for it.
 	APIServer string
+	// SecretMissing reports whether a Secret does not exist; nil: all exist.
+	SecretMissing func(name string) bool
 }
 
 // Choice is what a machine would be built from, or why it waits.
@@ -215,6 +219,13 @@ func use(choice Choice, c Configuration, v *Version, in Cluster, how string) Cho
 		choice.Reason = hostsv1.ReasonVersionSkew
 		choice.Message = fmt.Sprintf("version %d of MachineConfiguration %s has Kubernetes %s, %s; set kubernetes.version in the template, or name another version", v.Number, c.Name, v.Kubernetes, skewed)
 		return choice
+	}
+	for _, secret := range v.PullSecrets {
+		if in.SecretMissing != nil && in.SecretMissing(secret) {
+			choice.Reason = hostsv1.ReasonSecretNotFound
+			choice.Message = fmt.Sprintf("version %d of MachineConfiguration %s pulls images with Secret %s, which does not exist in the operator's namespace; create it, of type kubernetes.io/dockerconfigjson", v.Number, c.Name, secret)
+			return choice
+		}
 	}
 	choice.Desired = &hostsv1.VersionReference{
 		Name: hostsv1.ConfigurationName(c.Name), Version: v.Number, UID: string(c.UID), Hash: v.Hash,

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -302,5 +303,20 @@ func TestReaches(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// M99: a version whose pull secret does not exist is not used, and it is said which.
+func TestM99_SecretNotFound(t *testing.T) {
+	v := locked(1)
+	v.PullSecrets = []string{"there", "gone"}
+	in := Cluster{Configurations: []Configuration{config("gpu", v)}, SecretMissing: func(name string) bool { return name == "gone" }}
+	c := Choose(machine(), in)
+	if c.Desired != nil || c.Reason != hostsv1.ReasonSecretNotFound || !strings.Contains(c.Message, "Secret gone, which does not exist") {
+		t.Errorf("%+v", c)
+	}
+	in.SecretMissing = nil
+	if c = Choose(machine(), in); c.Desired == nil {
+		t.Errorf("%+v", c)
 	}
 }

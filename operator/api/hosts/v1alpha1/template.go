@@ -1,6 +1,10 @@
 package v1alpha1
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Template is what a node machine is built from: the part of a MachineConfiguration that has
 // versions. Everybody who may view the cluster can read it, so no secret may stand in it.
@@ -24,6 +28,18 @@ type Template struct {
 	// timeouts of the stages of a repave.
 	// +optional
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
+}
+
+// PullSecrets are the names of the Secrets that images are pulled with, each once.
+func (t *Template) PullSecrets() []string {
+	var all []string
+	if t.Image.OCI != nil && t.Image.OCI.PullSecret != "" {
+		all = append(all, string(t.Image.OCI.PullSecret))
+	}
+	if t.Machine != nil && t.Machine.PullSecret != "" && !slices.Contains(all, string(t.Machine.PullSecret)) {
+		all = append(all, string(t.Machine.PullSecret))
+	}
+	return all
 }
 
 // ImageType says where a root file system comes from.

@@ -55,6 +55,7 @@ func (r *Reconciler) desired(ctx context.Context, p *pass) error {
 		return fmt.Errorf("list the HostMachines of node %s: %w", p.m.NodeName(), err)
 	}
 	in := selection.Cluster{Configurations: selection.Observe(configurations.Items, all.Items), APIServer: r.opts.Nodes.Version()}
+	in.SecretMissing = func(name string) bool { return r.opts.SecretMissing(ctx, name) }
 	choice := selection.Choose(p.m, in)
 	p.in.Desired = lifecycle.Desired{Version: choice.Desired, Reason: choice.Reason, Message: choice.Message, Known: known(in)}
 	if c := choice.Desired; c != nil && !chosen(p.m, *c) {

@@ -126,7 +126,7 @@ func joinOf(m *hostsv1.HostMachine) *hostsv1.JoinStatus {
 // pullSecrets reads the Secrets that a template takes.
 func (r *Reconciler) pullSecrets(ctx context.Context, t *hostsv1.Template) (map[string][]byte, error) {
 	var all map[string][]byte
-	for _, name := range assignment.PullSecrets(t) {
+	for _, name := range t.PullSecrets() {
 		s := &corev1.Secret{}
 		if err := r.opts.Secrets.Get(ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: name}, s); err != nil {
 			return nil, fmt.Errorf("pull secret %s of namespace %s: %w", name, r.opts.Namespace, err)

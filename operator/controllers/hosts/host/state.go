@@ -48,12 +48,14 @@ type Nodes struct {
 type Options struct {
 	// Client reads HostMachines, their configurations and Machines from a cache and writes.
 	Client client.Client
-	// Secrets reads Secrets of the operator's namespace from the API server.
-	Secrets   client.Reader
-	Namespace string
-	Nodes     Nodes
-	Inventory *inventory.Store
-	Reports   *reports.Store
+	// Secrets reads Secrets of the operator's namespace from the API server. SecretMissing reports
+	// whether one does not exist.
+	Secrets       client.Reader
+	SecretMissing func(ctx context.Context, name string) bool
+	Namespace     string
+	Nodes         Nodes
+	Inventory     *inventory.Store
+	Reports       *reports.Store
 	// Server returns the calls to a shard; false: it is not connected.
 	Server func(shard string) (Server, bool)
 	// Lock locks a version for a machine, and returns what it holds once the API server has

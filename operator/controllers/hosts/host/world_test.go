@@ -232,6 +232,9 @@ func (w *world) restart() {
 	writer := w.faults.Through(w.listing(w.api))
 	w.r = New(Options{
 		Client: writer, Secrets: w.api, Namespace: testworld.Namespace,
+		SecretMissing: func(ctx context.Context, name string) bool {
+			return apierrors.IsNotFound(w.api.Get(ctx, client.ObjectKey{Namespace: testworld.Namespace, Name: name}, &corev1.Secret{}))
+		},
 		Nodes: Nodes{
 			Client: writer, Live: live, Version: func() string { return "v1.36.3" },
 			API: func(context.Context) assignment.APIServer {

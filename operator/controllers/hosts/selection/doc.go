@@ -11,11 +11,15 @@
 // written only if their status changes, and at most [writesPerSecond] a second.
 //
 // Rights: hostmachines list watch patch, their status patch; machineconfigurations and
-// machineconfigurationversions get list watch, the status of the former patch; events create
-// patch.
+// machineconfigurationversions get list watch, the status of the former patch; secrets get; events
+// create patch.
 package selection
+
+import "time"
 
 const (
 	// writesPerSecond bounds what a change of one configuration costs the API server.
 	writesPerSecond = 50
+	// secretAgain is when it is asked again for a Secret that does not exist.
+	secretAgain = 30 * time.Second
 )

@@ -32,7 +32,10 @@ type Options struct {
 	Events events.EventRecorder
 	// APIServer returns the version of the API server that Nodes join; empty: not known.
 	APIServer func() string
-	Now       func() time.Time
+	// SecretMissing reports whether a Secret of the operator's namespace does not exist; nil: all
+	// exist.
+	SecretMissing func(ctx context.Context, name string) bool
+	Now           func() time.Time
 }
 
 // Reconciler keeps the statuses of machines; its requests name HostMachines. New makes one; it
@@ -62,6 +65,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if r.opts.SecretMissing != nil {
+		in.SecretMissing = func(name string) bool { return r.opts.SecretMissing(ctx, name) }
+	}
 	older, err := r.older(ctx, m)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -80,6 +86,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if d.Reselected {
 		return ctrl.Result{}, r.reselected(ctx, m)
+	}
+	if c := meta.FindStatusCondition(d.Status.Conditions, hostsv1.ConditionConfigurationPending); c != nil && c.Reason == hostsv1.ReasonSecretNotFound {
+		return status.Deferred(secretAgain, 0), nil // nobody tells of Secrets
 	}
 	return ctrl.Result{}, nil
 }
