@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -296,9 +297,11 @@ func TestM58_KilledAtAnyMoment(t *testing.T) {
 func killed(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	w := newWorld(t)
-	faults := true
+	var faults atomic.Bool
+	faults.Store(true)
+	luck := rand.New(rand.NewPCG(seed, 8)) // of the runner, which asks under its lock
 	w.runner.Fault = func(op string, _ journal.Slot) error {
-		if faults && op != "State" && rng.IntN(12) == 0 {
+		if faults.Load() && op != "State" && luck.IntN(12) == 0 {
 			return errors.New("no luck")
 		}
 		return nil
@@ -332,7 +335,7 @@ func killed(t *testing.T, seed uint64) {
 			w.answer(epoch + 1)
 		}
 	}
-	faults = false
+	faults.Store(false)
 	for range 600 {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()

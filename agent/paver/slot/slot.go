@@ -125,7 +125,8 @@ func (s Slots) seal(ctx context.Context, dir string, c Contents) error {
 
 // place renames a complete tree to where it belongs.
 func (s Slots) place(slot journal.Slot, fresh string) error {
-	path, old := s.Path(slot), ""
+	path := s.Path(slot)
+	var old string
 	for n := 0; ; n++ {
 		old = fmt.Sprintf("%s.old-%d", path, n)
 		if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {

@@ -74,7 +74,7 @@ func onward(v View, t *journal.Transition) Step {
 func unexpected(v View) (Step, bool) {
 	may := mayRun(v.Journal)
 	for _, slot := range journal.Slots() {
-		reason := ""
+		var reason string
 		switch phase := v.Slots[slot].Phase; {
 		case phase == Orphan:
 			reason = "processes of a machine whose systemd-nspawn has ended"

@@ -191,11 +191,15 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) bytes() []byte { return t.buf.Bytes() }
 
 // Answers waits until the machine's systemd answers: it has begun to start units, or is through.
+// Where find says that the machine does not run the wait is over: nothing else will start it.
 func Answers(ctx context.Context, find func() (journal.Leader, error)) error {
 	const pause = 100 * time.Millisecond
 	last := "no process of it was seen"
 	for {
 		l, err := find()
+		if errors.Is(err, runner.ErrNotRunning) {
+			return fmt.Errorf("wait for the machine's systemd: %w; at last %.200s", err, last)
+		}
 		if err == nil {
 			out, err := Exec(ctx, l, []string{"systemctl", "is-system-running"})
 			switch text := strings.TrimSpace(string(out.Text)); {

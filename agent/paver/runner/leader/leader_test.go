@@ -93,3 +93,17 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
+
+// A machine that ended while its systemd was waited for will not answer.
+func TestNobodyWaitsForAMachineThatEnded(t *testing.T) {
+	asked := 0
+	err := leader.Answers(t.Context(), func() (journal.Leader, error) {
+		if asked++; asked == 1 {
+			return journal.Leader{}, leader.ErrNone
+		}
+		return journal.Leader{}, runner.ErrNotRunning
+	})
+	if !errors.Is(err, runner.ErrNotRunning) || asked != 2 {
+		t.Errorf("%v after %d looks", err, asked)
+	}
+}

@@ -25,14 +25,14 @@ type Subject struct {
 // limit bounds each call; a boot of a whole system takes seconds.
 const limit = time.Minute
 
-// Run checks a runner. Make returns one with nothing running.
-func Run(t *testing.T, make func(*testing.T) Subject) {
-	t.Run("a machine lives and ends", func(t *testing.T) { life(t, make(t)) })
-	t.Run("calls may be repeated", func(t *testing.T) { repeated(t, make(t)) })
-	t.Run("each boot has its own ID", func(t *testing.T) { bootIDs(t, make(t)) })
-	t.Run("commands", func(t *testing.T) { commands(t, make(t)) })
-	t.Run("what is left over is killed", func(t *testing.T) { leftovers(t, make(t)) })
-	t.Run("slots are apart", func(t *testing.T) { apart(t, make(t)) })
+// Run checks a runner. Fresh returns one with nothing running.
+func Run(t *testing.T, fresh func(*testing.T) Subject) {
+	t.Run("a machine lives and ends", func(t *testing.T) { life(t, fresh(t)) })
+	t.Run("calls may be repeated", func(t *testing.T) { repeated(t, fresh(t)) })
+	t.Run("each boot has its own ID", func(t *testing.T) { bootIDs(t, fresh(t)) })
+	t.Run("commands", func(t *testing.T) { commands(t, fresh(t)) })
+	t.Run("what is left over is killed", func(t *testing.T) { leftovers(t, fresh(t)) })
+	t.Run("slots are apart", func(t *testing.T) { apart(t, fresh(t)) })
 }
 
 func (s Subject) state(t *testing.T, slot journal.Slot) runner.State {

@@ -83,8 +83,11 @@ func (r *Runner) Boot(ctx context.Context, slot journal.Slot) error {
 	}
 	find := func() (journal.Leader, error) {
 		state, err := r.State(ctx, slot)
-		if err == nil && state.Leader.PID == 0 {
+		switch {
+		case err == nil && state.Phase != runner.Running:
 			err = runner.ErrNotRunning
+		case err == nil && state.Leader.PID == 0:
+			err = leader.ErrNone // not yet
 		}
 		return state.Leader, err
 	}
