@@ -19,7 +19,7 @@ import (
 	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/cache"
 	"nstance.dev/agent/paver/digest"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 func blobOf(t testing.TB, data []byte) *cache.Blob {
@@ -51,15 +51,15 @@ func compressed(t testing.TB, data []byte) []byte {
 }
 
 // program is an executable entry that somebody else owns.
-func program(name, content string) Entry {
-	e := File(name, content)
+func program(name, content string) treetest.Entry {
+	e := treetest.File(name, content)
 	e.Mode, e.Uid, e.Gid = 0o6775, 1001, 127
 	return e
 }
 
 func TestInstall(t *testing.T) {
 	elf := "\x7fELF" + strings.Repeat("x", 1000)
-	link := Symlink("bin/evil", "/etc/shadow")
+	link := treetest.Symlink("bin/evil", "/etc/shadow")
 	cases := []struct {
 		name  string
 		of    artifact.Name
@@ -70,15 +70,15 @@ func TestInstall(t *testing.T) {
 		{"a program", artifact.Kubelet, []byte(elf), "/usr/local/bin/kubelet", ""},
 		{"a compressed program", artifact.Runc, compressed(t, []byte(elf)), "/usr/local/bin/runc", ""},
 		{"a script", artifact.Kubelet, []byte("#!/bin/sh\n"), "/usr/local/bin/kubelet", ""},
-		{"a program in an archive", artifact.Kubelet, compressed(t, Archive(t, Dir("kubernetes"), program("kubernetes/node/bin/kubelet", elf), program("kubernetes/node/bin/kubectl", elf))), "/usr/local/bin/kubelet", ""},
-		{"containerd", artifact.Containerd, compressed(t, Archive(t, program("bin/containerd", elf), program("bin/containerd-shim-runc-v2", elf), program("bin/ctr", elf), File("etc/x", "x"), link, Device("bin/mem", 1, 1))),
+		{"a program in an archive", artifact.Kubelet, compressed(t, treetest.Archive(t, treetest.Dir("kubernetes"), program("kubernetes/node/bin/kubelet", elf), program("kubernetes/node/bin/kubectl", elf))), "/usr/local/bin/kubelet", ""},
+		{"containerd", artifact.Containerd, compressed(t, treetest.Archive(t, program("bin/containerd", elf), program("bin/containerd-shim-runc-v2", elf), program("bin/ctr", elf), treetest.File("etc/x", "x"), link, treetest.Device("bin/mem", 1, 1))),
 			"/usr/local/bin/containerd /usr/local/bin/containerd-shim-runc-v2 /usr/local/bin/ctr", ""},
-		{"plugins", artifact.CNIPlugins, compressed(t, Archive(t, program("./bridge", elf), program("./loopback", elf), File("./LICENSE", "l"))), "/opt/cni/bin/bridge /opt/cni/bin/loopback", ""},
-		{"crictl", artifact.Crictl, Archive(t, program("crictl", elf)), "/usr/local/bin/crictl", ""},
-		{"a name that leads up", artifact.Containerd, Archive(t, program("../../bin/containerd", elf)), "", `contains ".."`},
+		{"plugins", artifact.CNIPlugins, compressed(t, treetest.Archive(t, program("./bridge", elf), program("./loopback", elf), treetest.File("./LICENSE", "l"))), "/opt/cni/bin/bridge /opt/cni/bin/loopback", ""},
+		{"crictl", artifact.Crictl, treetest.Archive(t, program("crictl", elf)), "/usr/local/bin/crictl", ""},
+		{"a name that leads up", artifact.Containerd, treetest.Archive(t, program("../../bin/containerd", elf)), "", `contains ".."`},
 		{"containerd that is no archive", artifact.Containerd, []byte(elf), "", "not a tar archive"},
-		{"an archive of something else", artifact.Kubelet, Archive(t, program("kubectl", elf)), "", "does not hold kubelet"},
-		{"a half containerd", artifact.Containerd, Archive(t, program("bin/containerd", elf)), "", "does not hold containerd-shim-runc-v2"},
+		{"an archive of something else", artifact.Kubelet, treetest.Archive(t, program("kubectl", elf)), "", "does not hold kubelet"},
+		{"a half containerd", artifact.Containerd, treetest.Archive(t, program("bin/containerd", elf)), "", "does not hold containerd-shim-runc-v2"},
 		{"a page that says where it has gone", artifact.Kubelet, []byte("<html>moved</html>"), "", "neither a tar archive nor a program"},
 		{"nothing", artifact.Runc, nil, "", "read archive"},
 	}
@@ -181,7 +181,7 @@ func say(t testing.TB, dir, name, line string) {
 }
 
 func TestCheck(t *testing.T) {
-	NeedRoot(t)
+	treetest.NeedRoot(t)
 	complete := func(t *testing.T) string {
 		dir := newTree(t)
 		say(t, dir, "usr/bin/kubelet", "Kubernetes v1.36.3+vendor.1")
@@ -236,7 +236,7 @@ func TestCheck(t *testing.T) {
 
 // What is run sees nothing but the tree, is alone, and cannot write.
 func TestProgramsOfAnImageAreRunWithoutRights(t *testing.T) {
-	NeedRoot(t)
+	treetest.NeedRoot(t)
 	dir := newTree(t)
 	say(t, dir, "usr/bin/kubelet", "who")
 	say(t, dir, "usr/bin/containerd", "x")

@@ -124,13 +124,13 @@ func (c *Cache) publish(name string, file *os.File) error {
 func (c *Cache) findBlob(d digest.Digest) (*Blob, error) {
 	name := c.blob(d)
 	if !c.pin(name) {
-		return nil, nil //nolint:nilnil // neither is there
+		return nil, nil
 	}
 	info, err := os.Stat(c.path(name))
 	if err != nil {
 		c.forget(name)
 		if isAbsent(err) {
-			return nil, nil //nolint:nilnil // it was removed by hand
+			return nil, nil
 		}
 		return nil, fmt.Errorf("open blob: %w", err)
 	}

@@ -40,7 +40,7 @@ func content(name string) ([]byte, digest.Digest) {
 }
 
 // put stores a blob by name.
-func put(c *cache.Cache, ctx context.Context, name string) (*cache.Blob, error) {
+func put(ctx context.Context, c *cache.Cache, name string) (*cache.Blob, error) {
 	data, d := content(name)
 	return c.Blob(ctx, d, int64(len(data)), func(_ context.Context, f *os.File) error {
 		_, err := f.WriteAt(data, 0)
@@ -49,7 +49,7 @@ func put(c *cache.Cache, ctx context.Context, name string) (*cache.Blob, error) 
 }
 
 // build makes a root by name: two files that belong together.
-func build(c *cache.Cache, ctx context.Context, name string) (*cache.Root, error) {
+func build(ctx context.Context, c *cache.Cache, name string) (*cache.Root, error) {
 	data, d := content(name)
 	return c.Root(ctx, d, func(_ context.Context, dir string) (map[string]string, error) {
 		err := os.WriteFile(filepath.Join(dir, "first"), data, 0o644)
@@ -97,7 +97,7 @@ func TestABlobIsFetchedOnceAndSurvives(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, roomy())
 	data, d := content("a")
-	b := must[*cache.Blob](t)(put(c, t.Context(), "a"))
+	b := must[*cache.Blob](t)(put(t.Context(), c, "a"))
 	if got, err := read(t, b); err != nil || !bytes.Equal(got, data) || b.Size() != int64(len(data)) || b.Digest() != d {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -138,7 +138,7 @@ func TestABlobThatWentBadIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, roomy())
 	data, d := content("a")
-	b := must[*cache.Blob](t)(put(c, t.Context(), "a"))
+	b := must[*cache.Blob](t)(put(t.Context(), c, "a"))
 	data[7]++
 	if err := os.WriteFile(filepath.Join(dir, "blobs", d.Hex()), data, 0o600); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestABlobThatWentBadIsNoticed(t *testing.T) {
 	if err := b.Discard(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := read(t, must[*cache.Blob](t)(put(c, t.Context(), "a"))); err != nil {
+	if _, err := read(t, must[*cache.Blob](t)(put(t.Context(), c, "a"))); err != nil {
 		t.Error(err)
 	}
 }
@@ -158,7 +158,7 @@ func TestARootIsBuiltOnceAndSurvives(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, roomy())
 	data, d := content("a")
-	r := must[*cache.Root](t)(build(c, t.Context(), "a"))
+	r := must[*cache.Root](t)(build(t.Context(), c, "a"))
 	if r.Entries != 2 || r.Bytes < int64(2*len(data)) || r.Notes["name"] != "a" {
 		t.Errorf("sealed as %+v", r.Seal)
 	}
@@ -206,8 +206,8 @@ func TestABuildThatFailsLeavesNothing(t *testing.T) {
 func TestWhatIsNotTheCachesIsRemovedAtTheStart(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, roomy())
-	must[*cache.Root](t)(build(c, t.Context(), "a"))
-	must[*cache.Blob](t)(put(c, t.Context(), "b"))
+	must[*cache.Root](t)(build(t.Context(), c, "a"))
+	must[*cache.Blob](t)(put(t.Context(), c, "b"))
 	before := list(t, dir)
 	_, x := content("x")
 	for _, path := range []string{
@@ -249,13 +249,13 @@ func TestWhatWasUsedLeastRecentlyGoesFirst(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, opts)
 	for _, name := range []string{"a", "b", "c"} {
-		must[*cache.Blob](t)(put(c, t.Context(), name)).Close()
+		must[*cache.Blob](t)(put(t.Context(), c, name)).Close()
 	}
 	for _, name := range []string{"x", "y"} {
-		must[*cache.Root](t)(build(c, t.Context(), name)).Close()
+		must[*cache.Root](t)(build(t.Context(), c, name)).Close()
 	}
-	must[*cache.Blob](t)(put(c, t.Context(), "a")).Close() // used again
-	inUse := must[*cache.Blob](t)(put(c, t.Context(), "b"))
+	must[*cache.Blob](t)(put(t.Context(), c, "a")).Close() // used again
+	inUse := must[*cache.Blob](t)(put(t.Context(), c, "b"))
 
 	// The times of use are known to the next process too. One blob takes some 20,000 bytes,
 	// a root twice as much; c, x and y were used before a and b.
@@ -286,8 +286,8 @@ func TestWhatIsInUseRemains(t *testing.T) {
 	opts.MaxBytes = 1
 	dir := t.TempDir()
 	c := open(t, dir, opts)
-	r := must[*cache.Root](t)(build(c, t.Context(), "x"))
-	b := must[*cache.Blob](t)(put(c, t.Context(), "a"))
+	r := must[*cache.Root](t)(build(t.Context(), c, "x"))
+	b := must[*cache.Blob](t)(put(t.Context(), c, "a"))
 	if err := c.Trim(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -308,9 +308,9 @@ func TestWhatIsInUseRemains(t *testing.T) {
 func TestClearLeavesWhatIsInUse(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, roomy())
-	must[*cache.Root](t)(build(c, t.Context(), "x")).Close()
-	must[*cache.Blob](t)(put(c, t.Context(), "a")).Close()
-	used := must[*cache.Blob](t)(put(c, t.Context(), "b"))
+	must[*cache.Root](t)(build(t.Context(), c, "x")).Close()
+	must[*cache.Blob](t)(put(t.Context(), c, "a")).Close()
+	used := must[*cache.Blob](t)(put(t.Context(), c, "b"))
 	if err := c.Clear(); err != nil {
 		t.Fatal(err)
 	}
@@ -323,14 +323,14 @@ func TestClearLeavesWhatIsInUse(t *testing.T) {
 func TestAFullDiskEmptiesTheCacheAndIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir, roomy())
-	must[*cache.Root](t)(build(c, t.Context(), "x")).Close()
+	must[*cache.Root](t)(build(t.Context(), c, "x")).Close()
 	opts := roomy()
 	opts.MinFree = 1 << 60
 	c = open(t, dir, opts)
 	if got := list(t, dir); len(got) != 0 {
 		t.Errorf("the cache holds %q", got)
 	}
-	if _, err := put(c, t.Context(), "a"); !errors.Is(err, cache.ErrNoSpace) {
+	if _, err := put(t.Context(), c, "a"); !errors.Is(err, cache.ErrNoSpace) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -381,7 +381,7 @@ func TestItemsAreCompleteUnderPressure(t *testing.T) {
 			for n := range 60 {
 				name := names[(n*7+i*3)%len(names)]
 				data, _ := content(name)
-				b, err := put(c, t.Context(), name)
+				b, err := put(t.Context(), c, name)
 				if err != nil {
 					t.Error(err)
 					return
@@ -390,7 +390,7 @@ func TestItemsAreCompleteUnderPressure(t *testing.T) {
 					t.Errorf("blob %s: %d bytes, %v", name, len(got), err)
 				}
 				b.Close()
-				r, err := build(c, t.Context(), name)
+				r, err := build(t.Context(), c, name)
 				if err != nil {
 					t.Error(err)
 					return

@@ -35,12 +35,12 @@ func tight() cache.Options {
 }
 
 func use(ctx context.Context, c *cache.Cache, name string) error {
-	b, err := put(c, ctx, name)
+	b, err := put(ctx, c, name)
 	if err != nil {
 		return err
 	}
 	b.Close()
-	r, err := build(c, ctx, name)
+	r, err := build(ctx, c, name)
 	if err != nil {
 		return err
 	}

@@ -74,8 +74,7 @@ func (c *Cache) space() (space, error) {
 	if err := unix.Statfs(c.dir, &fs); err != nil {
 		return space{}, fmt.Errorf("look at free space: %w", err)
 	}
-	size := int64(fs.Bsize) //nolint:unconvert // its type differs between architectures
-	return space{whole: int64(fs.Blocks) * size, free: int64(fs.Bavail) * size}, nil
+	return space{whole: int64(fs.Blocks) * fs.Bsize, free: int64(fs.Bavail) * fs.Bsize}, nil
 }
 
 func (c *Cache) enough(disk space, need int64) error {

@@ -23,7 +23,7 @@ import (
 	"nstance.dev/agent/paver/digest"
 	"nstance.dev/agent/paver/image"
 	"nstance.dev/agent/paver/policy"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -45,15 +45,15 @@ var program = sync.OnceValues(func() ([]byte, error) {
 })
 
 // says are a program of a tree that says a line, and the line.
-func says(t testing.TB, name, line string) []Entry {
+func says(t testing.TB, name, line string) []treetest.Entry {
 	t.Helper()
 	data, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry := File(name, string(data))
+	entry := treetest.File(name, string(data))
 	entry.Mode = 0o755
-	return []Entry{entry, File(name+".says", line)}
+	return []treetest.Entry{entry, treetest.File(name+".says", line)}
 }
 
 // fixture is a server of files, and a host with a store.
@@ -112,11 +112,11 @@ func (f *fixture) serve(path string, data []byte) (url, sum string) {
 
 // assignment is one of an archive whose programs are all but the kubelet, which is an artifact.
 func (f *fixture) assignment() *nstancev1.MachineAssignment {
-	root := append([]Entry{File("usr/lib/systemd/systemd", "i"), File("etc/os-release", "ID=x")}, says(f.t, "usr/bin/containerd", "containerd 2")...)
+	root := append([]treetest.Entry{treetest.File("usr/lib/systemd/systemd", "i"), treetest.File("etc/os-release", "ID=x")}, says(f.t, "usr/bin/containerd", "containerd 2")...)
 	root = append(root, says(f.t, "usr/sbin/runc", "runc 1")...)
-	root = append(root, File("usr/local/bin/kubelet.says", "Kubernetes v1.36.3"))
+	root = append(root, treetest.File("usr/local/bin/kubelet.says", "Kubernetes v1.36.3"))
 	image := &nstancev1.MachineArchive{}
-	image.Url, image.Sha256 = f.serve("/images/root.tar", Archive(f.t, root...))
+	image.Url, image.Sha256 = f.serve("/images/root.tar", treetest.Archive(f.t, root...))
 	kubelet := &nstancev1.MachineArtifact{}
 	data, err := program()
 	if err != nil {
@@ -130,7 +130,7 @@ func (f *fixture) assignment() *nstancev1.MachineAssignment {
 }
 
 func TestAnAssignmentsContentIsFetchedOnce(t *testing.T) {
-	NeedRoot(t)
+	treetest.NeedRoot(t)
 	f := newFixture(t, "allow: {pave: true}\n")
 	a := f.assignment()
 	if err := f.Fetch(t.Context(), a, nil); err != nil {
@@ -163,7 +163,7 @@ func TestAnAssignmentsContentIsFetchedOnce(t *testing.T) {
 
 // What is wrong with an image or an artifact shows before anything else is touched.
 func TestM57_WhatCannotBeUsedShowsWithTheFetch(t *testing.T) {
-	NeedRoot(t)
+	treetest.NeedRoot(t)
 	none := strings.Repeat("0", 64)
 	for name, c := range map[string]struct {
 		policy string

@@ -76,7 +76,7 @@ func Open(dir string, limits Limits) (*Tree, error) {
 }
 
 // Close closes the directory.
-func (t *Tree) Close() error { return t.root.Close() }
+func (t *Tree) Close() { _ = t.root.Close() } // nothing was written through its descriptor
 
 // Usage is what all calls so far have unpacked.
 func (t *Tree) Usage() Usage { return t.used }
@@ -144,7 +144,7 @@ func (t *Tree) checkSpace() error {
 	if err := unix.Fstatfs(int(t.root.Fd()), &fs); err != nil {
 		return fmt.Errorf("look at free space: %w", err)
 	}
-	free := int64(fs.Bavail) * fs.Bsize //nolint:unconvert // their types differ between architectures
+	free := int64(fs.Bavail) * fs.Bsize
 	if free < t.limits.MinFree || fs.Files > 0 && fs.Ffree < entriesBetweenChecks {
 		return fmt.Errorf("%w: %d bytes and %d inodes are left, %d bytes have to remain", ErrNoSpace, free, fs.Ffree, t.limits.MinFree)
 	}

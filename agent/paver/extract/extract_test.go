@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"nstance.dev/agent/paver/extract"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 // open opens a new directory as a tree.
@@ -31,16 +31,16 @@ func open(t testing.TB, limits extract.Limits) (*extract.Tree, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tree.Close() })
+	t.Cleanup(tree.Close)
 	return tree, dir
 }
 
 // unpack makes a tree of layers.
-func unpack(t testing.TB, layers ...[]Entry) string {
+func unpack(t testing.TB, layers ...[]treetest.Entry) string {
 	t.Helper()
 	tree, dir := open(t, extract.Limits{})
 	for _, l := range layers {
-		if err := tree.Layer(t.Context(), bytes.NewReader(Archive(t, l...))); err != nil {
+		if err := tree.Layer(t.Context(), bytes.NewReader(treetest.Archive(t, l...))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,28 +64,28 @@ func paths(t testing.TB, dir string) []string {
 }
 
 func TestLayersGoOverEachOther(t *testing.T) {
-	lower := []Entry{
-		Dir("etc"), File("etc/a", "1"), File("etc/b", "1"), Dir("etc/d"), File("etc/d/x", "1"),
-		Dir("usr"), Dir("usr/lib"), File("usr/lib/l", "1"), Symlink("lib", "usr/lib"),
+	lower := []treetest.Entry{
+		treetest.Dir("etc"), treetest.File("etc/a", "1"), treetest.File("etc/b", "1"), treetest.Dir("etc/d"), treetest.File("etc/d/x", "1"),
+		treetest.Dir("usr"), treetest.Dir("usr/lib"), treetest.File("usr/lib/l", "1"), treetest.Symlink("lib", "usr/lib"),
 	}
 	cases := []struct {
 		name  string
-		upper []Entry
+		upper []treetest.Entry
 		want  string
 	}{
 		{"nothing changes", nil, "etc/a etc/b etc/d/x lib usr/lib/l"},
-		{"a whiteout removes a file", []Entry{File("etc/.wh.a", "")}, "etc/b etc/d/x lib usr/lib/l"},
-		{"and a directory", []Entry{File("etc/.wh.d", "")}, "etc/a etc/b lib usr/lib/l"},
-		{"a whiteout of what does not exist", []Entry{File("etc/.wh.none", ""), File("none/.wh.none", "")}, "etc/a etc/b etc/d/x lib usr/lib/l"},
-		{"an opaque directory", []Entry{Dir("etc"), File("etc/.wh..wh..opq", ""), File("etc/new", "2")}, "etc/new lib usr/lib/l"},
-		{"an opaque directory whose marker comes last", []Entry{File("etc/new", "2"), File("etc/d/y", "2"), File("etc/.wh..wh..opq", "")}, "etc/d/y etc/new lib usr/lib/l"},
-		{"a whiteout reaches no entry of its own layer", []Entry{File("etc/a", "2"), File("etc/.wh.a", "")}, "etc/a etc/b etc/d/x lib usr/lib/l"},
-		{"a second name for an earlier file is of this layer, the first is not", []Entry{Link("etc/c", "etc/a"), File("etc/.wh..wh..opq", "")}, "etc/c lib usr/lib/l"},
-		{"a directory that is removed and made again", []Entry{File("etc/.wh.d", ""), Dir("etc/d"), File("etc/d/z", "2")}, "etc/a etc/b etc/d/z lib usr/lib/l"},
-		{"a file where a directory was", []Entry{File("etc/d", "2")}, "etc/a etc/b etc/d lib usr/lib/l"},
-		{"a directory where a file was", []Entry{Dir("etc/a"), File("etc/a/x", "2")}, "etc/a/x etc/b etc/d/x lib usr/lib/l"},
-		{"a file through a link", []Entry{File("lib/m", "2")}, "etc/a etc/b etc/d/x lib usr/lib/l usr/lib/m"},
-		{"records of another file system", []Entry{File(".wh..wh.plnk/1.2", ""), File("etc/.wh..wh.aufs", "")}, ".wh..wh.plnk/1.2 etc/a etc/b etc/d/x lib usr/lib/l"},
+		{"a whiteout removes a file", []treetest.Entry{treetest.File("etc/.wh.a", "")}, "etc/b etc/d/x lib usr/lib/l"},
+		{"and a directory", []treetest.Entry{treetest.File("etc/.wh.d", "")}, "etc/a etc/b lib usr/lib/l"},
+		{"a whiteout of what does not exist", []treetest.Entry{treetest.File("etc/.wh.none", ""), treetest.File("none/.wh.none", "")}, "etc/a etc/b etc/d/x lib usr/lib/l"},
+		{"an opaque directory", []treetest.Entry{treetest.Dir("etc"), treetest.File("etc/.wh..wh..opq", ""), treetest.File("etc/new", "2")}, "etc/new lib usr/lib/l"},
+		{"an opaque directory whose marker comes last", []treetest.Entry{treetest.File("etc/new", "2"), treetest.File("etc/d/y", "2"), treetest.File("etc/.wh..wh..opq", "")}, "etc/d/y etc/new lib usr/lib/l"},
+		{"a whiteout reaches no entry of its own layer", []treetest.Entry{treetest.File("etc/a", "2"), treetest.File("etc/.wh.a", "")}, "etc/a etc/b etc/d/x lib usr/lib/l"},
+		{"a second name for an earlier file is of this layer, the first is not", []treetest.Entry{treetest.Link("etc/c", "etc/a"), treetest.File("etc/.wh..wh..opq", "")}, "etc/c lib usr/lib/l"},
+		{"a directory that is removed and made again", []treetest.Entry{treetest.File("etc/.wh.d", ""), treetest.Dir("etc/d"), treetest.File("etc/d/z", "2")}, "etc/a etc/b etc/d/z lib usr/lib/l"},
+		{"a file where a directory was", []treetest.Entry{treetest.File("etc/d", "2")}, "etc/a etc/b etc/d lib usr/lib/l"},
+		{"a directory where a file was", []treetest.Entry{treetest.Dir("etc/a"), treetest.File("etc/a/x", "2")}, "etc/a/x etc/b etc/d/x lib usr/lib/l"},
+		{"a file through a link", []treetest.Entry{treetest.File("lib/m", "2")}, "etc/a etc/b etc/d/x lib usr/lib/l usr/lib/m"},
+		{"records of another file system", []treetest.Entry{treetest.File(".wh..wh.plnk/1.2", ""), treetest.File("etc/.wh..wh.aufs", "")}, ".wh..wh.plnk/1.2 etc/a etc/b etc/d/x lib usr/lib/l"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestLayersGoOverEachOther(t *testing.T) {
 
 func TestAnArchiveHasNoWhiteouts(t *testing.T) {
 	tree, dir := open(t, extract.Limits{})
-	if err := tree.Archive(t.Context(), bytes.NewReader(Archive(t, File("a", "1"), File(".wh.a", "")))); err != nil {
+	if err := tree.Archive(t.Context(), bytes.NewReader(treetest.Archive(t, treetest.File("a", "1"), treetest.File(".wh.a", "")))); err != nil {
 		t.Fatal(err)
 	}
 	if got := paths(t, dir); !slices.Equal(got, []string{".wh.a", "a"}) {
@@ -109,16 +109,16 @@ func TestAnArchiveHasNoWhiteouts(t *testing.T) {
 // What tar itself unpacks is the other side of the comparison.
 func TestHonestArchivesComeOutAsTarUnpacksThem(t *testing.T) {
 	long := strings.Repeat("long/", 30)
-	archive := Archive(t,
-		Entry{Header: tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o711}},
-		Dir("usr/"), Dir("usr/bin"), File("usr/bin/program", strings.Repeat("x", 300_000)), Link("usr/bin/other", "usr/bin/program"),
-		Entry{Header: tar.Header{Name: "usr/bin/su", Typeflag: tar.TypeReg, Mode: 0o4755}, Content: "s"},
-		Entry{Header: tar.Header{Name: "tmp", Typeflag: tar.TypeDir, Mode: 0o1777}},
-		Symlink("bin", "usr/bin"), Symlink("up", "../../etc"), Symlink("absolute", "/etc/passwd"),
-		Link("linked-link", "bin"),
-		File("empty", ""), File("zeros", string(make([]byte, 400_000))+"end"), File("a\nb\tc\xff", "name"),
-		File(long+"file", "deep"),
-		Entry{Header: tar.Header{Name: "pipe", Typeflag: tar.TypeFifo, Mode: 0o600}},
+	archive := treetest.Archive(t,
+		treetest.Entry{Header: tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o711}},
+		treetest.Dir("usr/"), treetest.Dir("usr/bin"), treetest.File("usr/bin/program", strings.Repeat("x", 300_000)), treetest.Link("usr/bin/other", "usr/bin/program"),
+		treetest.Entry{Header: tar.Header{Name: "usr/bin/su", Typeflag: tar.TypeReg, Mode: 0o4755}, Content: "s"},
+		treetest.Entry{Header: tar.Header{Name: "tmp", Typeflag: tar.TypeDir, Mode: 0o1777}},
+		treetest.Symlink("bin", "usr/bin"), treetest.Symlink("up", "../../etc"), treetest.Symlink("absolute", "/etc/passwd"),
+		treetest.Link("linked-link", "bin"),
+		treetest.File("empty", ""), treetest.File("zeros", string(make([]byte, 400_000))+"end"), treetest.File("a\nb\tc\xff", "name"),
+		treetest.File(long+"file", "deep"),
+		treetest.Entry{Header: tar.Header{Name: "pipe", Typeflag: tar.TypeFifo, Mode: 0o600}},
 	)
 	tree, dir := open(t, extract.Limits{})
 	if err := tree.Archive(t.Context(), bytes.NewReader(archive)); err != nil {
@@ -135,7 +135,7 @@ func TestHonestArchivesComeOutAsTarUnpacksThem(t *testing.T) {
 	}
 	// Directories that no entry names get the time of the unpacking.
 	unnamed := regexp.MustCompile(`(?m)^"long.*\n?`)
-	got, want := unnamed.ReplaceAllString(Describe(t, dir), ""), unnamed.ReplaceAllString(Describe(t, other), "")
+	got, want := unnamed.ReplaceAllString(treetest.Describe(t, dir), ""), unnamed.ReplaceAllString(treetest.Describe(t, other), "")
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -145,7 +145,7 @@ func TestHonestArchivesComeOutAsTarUnpacksThem(t *testing.T) {
 }
 
 func TestZerosTakeNoRoom(t *testing.T) {
-	dir := unpack(t, []Entry{File("zeros", string(make([]byte, 8<<20)))})
+	dir := unpack(t, []treetest.Entry{treetest.File("zeros", string(make([]byte, 8<<20)))})
 	info, err := os.Stat(filepath.Join(dir, "zeros"))
 	if err != nil {
 		t.Fatal(err)
@@ -156,21 +156,21 @@ func TestZerosTakeNoRoom(t *testing.T) {
 }
 
 func TestOwnersDevicesAndAttributesAreKept(t *testing.T) {
-	NeedRoot(t)
+	treetest.NeedRoot(t)
 	acl := "\x02\x00\x00\x00\x01\x00\x06\x00\xff\xff\xff\xff\x02\x00\x04\x00\xe8\x03\x00\x00\x04\x00\x04\x00\xff\xff\xff\xff\x10\x00\x06\x00\xff\xff\xff\xff\x20\x00\x04\x00\xff\xff\xff\xff"
 	capability := "\x01\x00\x00\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
-	owned := func(e Entry, uid, gid int) Entry { e.Uid, e.Gid = uid, gid; return e }
-	ping := owned(File("ping", "p"), 0, 1)
+	owned := func(e treetest.Entry, uid, gid int) treetest.Entry { e.Uid, e.Gid = uid, gid; return e }
+	ping := owned(treetest.File("ping", "p"), 0, 1)
 	ping.PAXRecords = map[string]string{
 		"SCHILY.xattr.security.capability": capability, "SCHILY.xattr.trusted.overlay.opaque": "y",
 		"SCHILY.xattr.security.selinux": "system_u:object_r:bin_t:s0", "SCHILY.xattr.user.note": "n",
 	}
-	log := owned(Dir("log"), 0, 4)
+	log := owned(treetest.Dir("log"), 0, 4)
 	log.Mode = 0o664 // as the ACL says
 	log.PAXRecords = map[string]string{"SCHILY.xattr.system.posix_acl_access": acl}
-	setid := owned(File("setid", "s"), 1000, 4_000_000_000)
+	setid := owned(treetest.File("setid", "s"), 1000, 4_000_000_000)
 	setid.Mode = 0o6755
-	dir := unpack(t, []Entry{ping, log, setid, owned(Symlink("link", "ping"), 7, 8), owned(Device("null", 1, 3), 0, 5)})
+	dir := unpack(t, []treetest.Entry{ping, log, setid, owned(treetest.Symlink("link", "ping"), 7, 8), owned(treetest.Device("null", 1, 3), 0, 5)})
 
 	get := func(name, key string) string {
 		value := make([]byte, 256)
@@ -204,11 +204,11 @@ func TestOwnersDevicesAndAttributesAreKept(t *testing.T) {
 }
 
 func TestProgramsAreOrdinaryFiles(t *testing.T) {
-	setid := File("bin/containerd", "c")
+	setid := treetest.File("bin/containerd", "c")
 	setid.Mode, setid.Uid, setid.Gid = 0o6711, 1001, 1001
-	archive := Archive(t, Dir("bin"), setid, File("README", "r"), Symlink("bin/link", "/etc"), Device("bin/null", 1, 3), File("./bin/.wh.x", "w"))
+	archive := treetest.Archive(t, treetest.Dir("bin"), setid, treetest.File("README", "r"), treetest.Symlink("bin/link", "/etc"), treetest.Device("bin/null", 1, 3), treetest.File("./bin/.wh.x", "w"))
 	tree, dir := open(t, extract.Limits{})
-	if err := tree.Archive(t.Context(), bytes.NewReader(Archive(t, Dir("usr"), Symlink("usr/local", "/data")))); err != nil {
+	if err := tree.Archive(t.Context(), bytes.NewReader(treetest.Archive(t, treetest.Dir("usr"), treetest.Symlink("usr/local", "/data")))); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o755); err != nil {
@@ -237,7 +237,7 @@ func TestUnpackingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
 	cancel(stop)
-	if err := tree.Layer(ctx, bytes.NewReader(Archive(t, File("a", "1")))); !errors.Is(err, stop) {
+	if err := tree.Layer(ctx, bytes.NewReader(treetest.Archive(t, treetest.File("a", "1")))); !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
 }

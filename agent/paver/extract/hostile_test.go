@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"nstance.dev/agent/paver/extract"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 // world is a directory with a tree in it, and things beside it that a hostile archive is
@@ -39,74 +39,76 @@ func world(t testing.TB) (base string, tree *extract.Tree) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tree.Close() })
+	t.Cleanup(tree.Close)
 	return base, tree
 }
 
 // outside describes what is beside the tree.
 func outside(t testing.TB, base string) string {
 	t.Helper()
-	return Describe(t, filepath.Join(base, "outside")) + Describe(t, filepath.Join(base, "etc"))
+	return treetest.Describe(t, filepath.Join(base, "outside")) + treetest.Describe(t, filepath.Join(base, "etc"))
 }
 
 func TestHostileArchivesChangeNothingOutside(t *testing.T) {
 	up := strings.Repeat("../", 20)
-	block := Device("sda", 8, 0)
+	block := treetest.Device("sda", 8, 0)
 	block.Typeflag = tar.TypeBlock
-	owner := File("a", "")
+	owner := treetest.File("a", "")
 	owner.Uid, owner.Gid = 1<<32-1, 1
 	file := func(base string) string { return filepath.Join(base, "outside/file") }
 	cases := []struct {
 		name    string
-		entries func(base string) []Entry
+		entries func(base string) []treetest.Entry
 		refused string // part of the error; empty: it is unpacked, inside
 		inside  string // a path that it leads to
 	}{
-		{"a name that leads up", entries(File("../outside/file", "evil")), `contains ".."`, ""},
-		{"a name that leads down and up", entries(Dir("a"), File("a/../../outside/file", "evil")), `contains ".."`, ""},
-		{"an absolute name", func(b string) []Entry { return []Entry{File(file(b), "evil")} }, "", "outside/file"},
-		{"an absolute link and a file through it", func(b string) []Entry {
-			return []Entry{Symlink("l", b), File("l/outside/file", "evil")}
+		{"a name that leads up", entries(treetest.File("../outside/file", "evil")), `contains ".."`, ""},
+		{"a name that leads down and up", entries(treetest.Dir("a"), treetest.File("a/../../outside/file", "evil")), `contains ".."`, ""},
+		{"an absolute name", func(b string) []treetest.Entry { return []treetest.Entry{treetest.File(file(b), "evil")} }, "", "outside/file"},
+		{"an absolute link and a file through it", func(b string) []treetest.Entry {
+			return []treetest.Entry{treetest.Symlink("l", b), treetest.File("l/outside/file", "evil")}
 		}, "leads nowhere", ""},
-		{"a link to the root", entries(Symlink("l", "/"), File("l/file", "evil")), "", "file"},
-		{"a link that leads up", entries(Symlink("l", up), File("l/file", "evil")), "", "file"},
-		{"a link to a sibling", entries(Symlink("l", "../outside"), File("l/file", "evil")), "leads nowhere", ""},
-		{"a link in place of a directory", entries(Dir("l"), Symlink("l", "../outside"), File("l/file", "evil")), "leads nowhere", ""},
-		{"a file where a link is", entries(Symlink("l", "../outside/file"), File("l", "evil")), "", "l"},
-		{"a directory where a link is", entries(Symlink("l", "../outside"), Dir("l"), File("l/file", "evil")), "", "l/file"},
-		{"a hard link that leads up", entries(Link("l", "../outside/file"), File("l", "evil")), `contains ".."`, ""},
-		{"an absolute hard link", func(b string) []Entry { return []Entry{Link("l", file(b)), File("l", "evil")} }, "no such file", ""},
-		{"a hard link through a link", entries(Symlink("d", "../outside"), Link("l", "d/file"), File("l", "evil")), "no such file", ""},
-		{"a hard link to a link, and a file through it", entries(Symlink("s", "../outside/file"), Link("l", "s"), File("l", "evil")), "", "l"},
-		{"a hard link to a directory", entries(Dir("d"), Link("l", "d")), "is a directory", ""},
-		{"a hard link to the tree", entries(Link("l", "/")), "refused", ""},
-		{"a hard link to what it replaces", entries(Dir("d"), File("d/f", "1"), Link("d", "d/f")), "refused", ""},
-		{"a whiteout through a link", entries(Symlink("l", "../outside"), File("l/.wh.file", "")), "", "l"},
-		{"a whiteout that leads up", entries(File(".wh...", "")), "without a name", ""},
-		{"a whiteout of the directory", entries(File(".wh..", "")), "without a name", ""},
-		{"a whiteout without a name", entries(File(".wh.", "")), "without a name", ""},
-		{"an opaque directory through a link", entries(Symlink("l", "../outside"), File("l/.wh..wh..opq", "")), "", "l"},
+		{"a link to the root", entries(treetest.Symlink("l", "/"), treetest.File("l/file", "evil")), "", "file"},
+		{"a link that leads up", entries(treetest.Symlink("l", up), treetest.File("l/file", "evil")), "", "file"},
+		{"a link to a sibling", entries(treetest.Symlink("l", "../outside"), treetest.File("l/file", "evil")), "leads nowhere", ""},
+		{"a link in place of a directory", entries(treetest.Dir("l"), treetest.Symlink("l", "../outside"), treetest.File("l/file", "evil")), "leads nowhere", ""},
+		{"a file where a link is", entries(treetest.Symlink("l", "../outside/file"), treetest.File("l", "evil")), "", "l"},
+		{"a directory where a link is", entries(treetest.Symlink("l", "../outside"), treetest.Dir("l"), treetest.File("l/file", "evil")), "", "l/file"},
+		{"a hard link that leads up", entries(treetest.Link("l", "../outside/file"), treetest.File("l", "evil")), `contains ".."`, ""},
+		{"an absolute hard link", func(b string) []treetest.Entry {
+			return []treetest.Entry{treetest.Link("l", file(b)), treetest.File("l", "evil")}
+		}, "no such file", ""},
+		{"a hard link through a link", entries(treetest.Symlink("d", "../outside"), treetest.Link("l", "d/file"), treetest.File("l", "evil")), "no such file", ""},
+		{"a hard link to a link, and a file through it", entries(treetest.Symlink("s", "../outside/file"), treetest.Link("l", "s"), treetest.File("l", "evil")), "", "l"},
+		{"a hard link to a directory", entries(treetest.Dir("d"), treetest.Link("l", "d")), "is a directory", ""},
+		{"a hard link to the tree", entries(treetest.Link("l", "/")), "refused", ""},
+		{"a hard link to what it replaces", entries(treetest.Dir("d"), treetest.File("d/f", "1"), treetest.Link("d", "d/f")), "refused", ""},
+		{"a whiteout through a link", entries(treetest.Symlink("l", "../outside"), treetest.File("l/.wh.file", "")), "", "l"},
+		{"a whiteout that leads up", entries(treetest.File(".wh...", "")), "without a name", ""},
+		{"a whiteout of the directory", entries(treetest.File(".wh..", "")), "without a name", ""},
+		{"a whiteout without a name", entries(treetest.File(".wh.", "")), "without a name", ""},
+		{"an opaque directory through a link", entries(treetest.Symlink("l", "../outside"), treetest.File("l/.wh..wh..opq", "")), "", "l"},
 		{"a disk", entries(block), "device node 8:0", ""},
-		{"the memory", entries(Device("mem", 1, 1)), "device node 1:1", ""},
-		{"a file through a file", entries(File("f", "1"), File("f/g", "2")), "not a directory", ""},
-		{"a circle of links", entries(Symlink("a", "b"), Symlink("b", "a"), File("a/f", "evil")), "too many levels", ""},
-		{"a link into the process", entries(Symlink("l", "/proc/self/cwd"), File("l/file", "evil")), "leads nowhere", ""},
-		{"the tree as a file", entries(File(".", "evil")), "must be a directory", ""},
+		{"the memory", entries(treetest.Device("mem", 1, 1)), "device node 1:1", ""},
+		{"a file through a file", entries(treetest.File("f", "1"), treetest.File("f/g", "2")), "not a directory", ""},
+		{"a circle of links", entries(treetest.Symlink("a", "b"), treetest.Symlink("b", "a"), treetest.File("a/f", "evil")), "too many levels", ""},
+		{"a link into the process", entries(treetest.Symlink("l", "/proc/self/cwd"), treetest.File("l/file", "evil")), "leads nowhere", ""},
+		{"the tree as a file", entries(treetest.File(".", "evil")), "must be a directory", ""},
 		{"an owner that means no change", entries(owner), "the owner 4294967295", ""},
-		{"an entry of no known type", entries(Entry{Header: tar.Header{Name: "x", Typeflag: 'Z'}}), "are unknown", ""},
-		{"a name that is too long", entries(File(strings.Repeat("a", 256), "")), "more than 255 bytes", ""},
-		{"a path that is too long", entries(File(strings.Repeat("a/", 2000)+"f", "")), "more than 3000 bytes", ""},
+		{"an entry of no known type", entries(treetest.Entry{Header: tar.Header{Name: "x", Typeflag: 'Z'}}), "are unknown", ""},
+		{"a name that is too long", entries(treetest.File(strings.Repeat("a", 256), "")), "more than 255 bytes", ""},
+		{"a path that is too long", entries(treetest.File(strings.Repeat("a/", 2000)+"f", "")), "more than 3000 bytes", ""},
 		{"a path that links make too long", entries(
-			File(strings.Repeat("a/", 1000)+"f", ""), Symlink("l", strings.Repeat("a/", 1000)),
-			File("l/"+strings.Repeat("a/", 1000)+"f", "")), "more than 3000 bytes", ""},
-		{"a name with a line break", entries(File("../x\ny", "evil")), `contains ".."`, ""},
-		{"an empty link", entries(Symlink("l", "")), "target of the symbolic link", ""},
+			treetest.File(strings.Repeat("a/", 1000)+"f", ""), treetest.Symlink("l", strings.Repeat("a/", 1000)),
+			treetest.File("l/"+strings.Repeat("a/", 1000)+"f", "")), "more than 3000 bytes", ""},
+		{"a name with a line break", entries(treetest.File("../x\ny", "evil")), `contains ".."`, ""},
+		{"an empty link", entries(treetest.Symlink("l", "")), "target of the symbolic link", ""},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			base, tree := world(t)
 			before := outside(t, base)
-			err := tree.Layer(t.Context(), bytes.NewReader(Archive(t, c.entries(base)...)))
+			err := tree.Layer(t.Context(), bytes.NewReader(treetest.Archive(t, c.entries(base)...)))
 			if c.refused != "" && (!errors.Is(err, extract.ErrRefused) || !strings.Contains(err.Error(), c.refused)) {
 				t.Errorf("got %v, want a refusal with %q", err, c.refused)
 			}
@@ -126,11 +128,13 @@ func TestHostileArchivesChangeNothingOutside(t *testing.T) {
 	}
 }
 
-func entries(all ...Entry) func(string) []Entry { return func(string) []Entry { return all } }
+func entries(all ...treetest.Entry) func(string) []treetest.Entry {
+	return func(string) []treetest.Entry { return all }
+}
 
 // A zero byte ends a name for the kernel: what was checked would not be what is made.
 func TestANameWithAZeroByteIsRefused(t *testing.T) {
-	archive := Archive(t, File(strings.Repeat("d/", 60)+"NAME", "evil"))
+	archive := treetest.Archive(t, treetest.File(strings.Repeat("d/", 60)+"NAME", "evil"))
 	archive = bytes.ReplaceAll(archive, []byte("NAME"), []byte("N\x00ME"))
 	base, tree := world(t)
 	before := outside(t, base)
@@ -172,7 +176,7 @@ func TestTheDefaultLimits(t *testing.T) {
 
 func TestTheBytesOfAllLayersAreBounded(t *testing.T) {
 	tree, _ := open(t, extract.Limits{Bytes: 100})
-	layer := Archive(t, File("a", strings.Repeat("x", 60)))
+	layer := treetest.Archive(t, treetest.File("a", strings.Repeat("x", 60)))
 	if err := tree.Layer(t.Context(), bytes.NewReader(layer)); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +276,7 @@ func writeBomb(w *io.PipeWriter, out io.WriteCloser) {
 
 func TestTheLastBytesOfTheDiskAreLeftAlone(t *testing.T) {
 	tree, dir := open(t, extract.Limits{MinFree: 1 << 60})
-	err := tree.Layer(t.Context(), bytes.NewReader(Archive(t, File("a", "1"))))
+	err := tree.Layer(t.Context(), bytes.NewReader(treetest.Archive(t, treetest.File("a", "1"))))
 	if !errors.Is(err, extract.ErrNoSpace) || errors.Is(err, extract.ErrRefused) {
 		t.Errorf("got %v", err)
 	}
@@ -282,7 +286,7 @@ func TestTheLastBytesOfTheDiskAreLeftAlone(t *testing.T) {
 }
 
 func TestWhatIsCutOffIsAnError(t *testing.T) {
-	whole := Archive(t, File("a", strings.Repeat("x", 5000)), File("b", "y"))
+	whole := treetest.Archive(t, treetest.File("a", strings.Repeat("x", 5000)), treetest.File("b", "y"))
 	for _, n := range []int{100, 512, 700, 4000, 5700} {
 		tree, _ := open(t, extract.Limits{})
 		if err := tree.Layer(t.Context(), bytes.NewReader(whole[:n])); n != 512 && err == nil {

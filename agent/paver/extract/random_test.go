@@ -14,13 +14,13 @@ import (
 
 	"nstance.dev/agent/paver/extract"
 	"nstance.dev/agent/paver/tree"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 // headerOf is the header of an empty file.
 func headerOf(t testing.TB, name string) []byte {
 	t.Helper()
-	return Archive(t, File(name, ""))[:512]
+	return treetest.Archive(t, treetest.File(name, ""))[:512]
 }
 
 // endless is an archive that repeats one header.
@@ -69,17 +69,17 @@ func TestRandomLayersRemainInside(t *testing.T) {
 		return rapid.SampledFrom([]string{"a", "b", "c", "a/a", "a/b", "b/a", "c/file", "a/b/file", "file", ".wh.a", "a/.wh.b", "b/.wh..wh..opq", "c/.wh.file"}).Draw(t, "inside")
 	})
 	name := rapid.OneOf(path, inside, inside, inside)
-	entry := rapid.Custom(func(rt *rapid.T) Entry {
+	entry := rapid.Custom(func(rt *rapid.T) treetest.Entry {
 		n := name.Draw(rt, "name")
 		switch rapid.IntRange(0, 5).Draw(rt, "type") {
 		case 0:
-			return Dir(n)
+			return treetest.Dir(n)
 		case 1, 2:
-			return Symlink(n, rapid.OneOf(path, rapid.SampledFrom([]string{"/", "..", "../outside", "../../../etc", "../outside/file", "/proc/self/root"})).Draw(rt, "target"))
+			return treetest.Symlink(n, rapid.OneOf(path, rapid.SampledFrom([]string{"/", "..", "../outside", "../../../etc", "../outside/file", "/proc/self/root"})).Draw(rt, "target"))
 		case 3:
-			return Link(n, name.Draw(rt, "target"))
+			return treetest.Link(n, name.Draw(rt, "target"))
 		}
-		return File(strings.TrimRight(n, "/"), "evil")
+		return treetest.File(strings.TrimRight(n, "/"), "evil")
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		base, tr := world(t)
@@ -88,12 +88,12 @@ func TestRandomLayersRemainInside(t *testing.T) {
 			layer := rapid.SliceOfN(entry, 1, 12).Draw(rt, "entries")
 			for _, e := range layer {
 				// One by one: a refused entry does not hide the ones after it.
-				err := tr.Layer(t.Context(), bytes.NewReader(Archive(t, e)))
+				err := tr.Layer(t.Context(), bytes.NewReader(treetest.Archive(t, e)))
 				if err != nil && !errors.Is(err, extract.ErrRefused) && !errors.Is(err, os.ErrNotExist) {
 					rt.Fatalf("%+v: %v", e.Header, err)
 				}
 			}
-			_ = tr.Layer(t.Context(), bytes.NewReader(Archive(t, layer...))) // together, with touched names
+			_ = tr.Layer(t.Context(), bytes.NewReader(treetest.Archive(t, layer...))) // together, with touched names
 		}
 		if after := outside(t, base); after != before {
 			rt.Fatalf("outside of the tree:\n%s\nbefore\n%s", after, before)
@@ -121,15 +121,15 @@ func checkLinks(t *rapid.T, base string) {
 
 // Bytes that are no honest archive change nothing outside either.
 func FuzzLayer(f *testing.F) {
-	owned := File("usr/bin/a", "content")
+	owned := treetest.File("usr/bin/a", "content")
 	owned.PAXRecords = map[string]string{"SCHILY.xattr.user.note": "n"}
-	for _, entries := range [][]Entry{
-		{Dir("usr"), owned, Symlink("bin", "usr/bin"), File("bin/b", "b"), Link("c", "usr/bin/a")},
-		{Symlink("l", "../outside"), File("l/file", "evil")},
-		{File("../outside/file", "evil"), Device("mem", 1, 1)},
-		{File("a/.wh..wh..opq", ""), File(".wh.b", "")},
+	for _, entries := range [][]treetest.Entry{
+		{treetest.Dir("usr"), owned, treetest.Symlink("bin", "usr/bin"), treetest.File("bin/b", "b"), treetest.Link("c", "usr/bin/a")},
+		{treetest.Symlink("l", "../outside"), treetest.File("l/file", "evil")},
+		{treetest.File("../outside/file", "evil"), treetest.Device("mem", 1, 1)},
+		{treetest.File("a/.wh..wh..opq", ""), treetest.File(".wh.b", "")},
 	} {
-		f.Add(Archive(f, entries...))
+		f.Add(treetest.Archive(f, entries...))
 	}
 	f.Add([]byte{0x1f, 0x8b, 8, 0})
 	f.Add([]byte{0x28, 0xb5, 0x2f, 0xfd, 4, 0})

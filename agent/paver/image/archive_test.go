@@ -12,7 +12,7 @@ import (
 	"nstance.dev/agent/paver/digest"
 	"nstance.dev/agent/paver/download"
 	"nstance.dev/agent/paver/image"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 // serving answers one path with data.
@@ -27,7 +27,7 @@ func (s *server) serving(path string, data []byte) {
 }
 
 func TestAnArchiveBecomesARoot(t *testing.T) {
-	plain := Archive(t, append(bootable(), File("a", "1"), File(".wh.a", "2"))...)
+	plain := treetest.Archive(t, append(bootable(), treetest.File("a", "1"), treetest.File(".wh.a", "2"))...)
 	for how, data := range map[string][]byte{"plain": plain, "gzip": gzipped(t, plain), "zstd": zstandard(t, plain)} {
 		t.Run(how, func(t *testing.T) {
 			s := newServer(t)
@@ -47,7 +47,7 @@ func TestAnArchiveBecomesARoot(t *testing.T) {
 }
 
 func TestArchivesThatCannotBeUsed(t *testing.T) {
-	good := gzipped(t, Archive(t, bootable()...))
+	good := gzipped(t, treetest.Archive(t, bootable()...))
 	for what, c := range map[string]struct {
 		data   []byte
 		digest digest.Digest
@@ -55,9 +55,9 @@ func TestArchivesThatCannotBeUsed(t *testing.T) {
 	}{
 		"another digest": {good, digest.Of([]byte("other")), digest.ErrMismatch},
 		"cut off":        {good[:len(good)-20], digest.Of(good[:len(good)-20]), nil},
-		"no init":        {Archive(t, File("etc/os-release", "x")), digest.Of(Archive(t, File("etc/os-release", "x"))), image.ErrRefused},
+		"no init":        {treetest.Archive(t, treetest.File("etc/os-release", "x")), digest.Of(treetest.Archive(t, treetest.File("etc/os-release", "x"))), image.ErrRefused},
 		"empty":          {nil, digest.Of(nil), nil},
-		"an escape":      {Archive(t, File("../../x", "evil")), digest.Of(Archive(t, File("../../x", "evil"))), image.ErrRefused},
+		"an escape":      {treetest.Archive(t, treetest.File("../../x", "evil")), digest.Of(treetest.Archive(t, treetest.File("../../x", "evil"))), image.ErrRefused},
 	} {
 		s := newServer(t)
 		s.serving("/root.tar", c.data)
@@ -75,7 +75,7 @@ func TestArchivesThatCannotBeUsed(t *testing.T) {
 }
 
 func TestDebootstrapIsRunWithFixedArguments(t *testing.T) {
-	NeedRoot(t)
+	treetest.NeedRoot(t)
 	t.Setenv("SECRET", marked)
 	out := filepath.Join(t.TempDir(), "arguments")
 	h := newHost(t, image.Options{Debootstrap: script(t, `printf '%s\n' "$@" > `+out+"; env >> "+out)})
@@ -103,7 +103,7 @@ func TestDebootstrapIsRunWithFixedArguments(t *testing.T) {
 }
 
 func TestWhatDebootstrapMakesIsMadeOnce(t *testing.T) {
-	NeedRoot(t)
+	treetest.NeedRoot(t)
 	count := filepath.Join(t.TempDir(), "count")
 	program := script(t, `echo x >> `+count+`
 for dir; do case "$dir" in /*) break;; esac; done
@@ -133,7 +133,7 @@ echo i > "$dir/usr/lib/systemd/systemd"; echo ID=x > "$dir/usr/lib/os-release"; 
 }
 
 func TestDebootstrapThatFails(t *testing.T) {
-	NeedRoot(t)
+	treetest.NeedRoot(t)
 	src := image.Source{Debootstrap: &image.Debootstrap{Suite: "bookworm"}}
 	h := newHost(t, image.Options{Debootstrap: script(t, "mkdir -p \"$4/usr\"; echo 'E: no keyring' >&2; exit 3")})
 	if _, err := h.ensure(t, src); err == nil || !strings.Contains(err.Error(), "exit status 3: E: no keyring") {

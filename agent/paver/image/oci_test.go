@@ -19,15 +19,15 @@ import (
 	"nstance.dev/agent/paver/digest"
 	"nstance.dev/agent/paver/extract"
 	"nstance.dev/agent/paver/image"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 func TestAnImageBecomesARoot(t *testing.T) {
 	s := newServer(t)
 	img := imageOf(t, "amd64",
-		layer(t, append(bootable(), File("etc/a", "1"), File("etc/b", "1"), Dir("opt"), File("opt/c", "1"))...),
-		static.NewLayer(zstandard(t, Archive(t, File("etc/.wh.a", ""), File("etc/b", "2"))), types.OCILayerZStd),
-		static.NewLayer(Archive(t, File("opt/.wh..wh..opq", ""), File("opt/d", "3")), types.OCIUncompressedLayer),
+		layer(t, append(bootable(), treetest.File("etc/a", "1"), treetest.File("etc/b", "1"), treetest.Dir("opt"), treetest.File("opt/c", "1"))...),
+		static.NewLayer(zstandard(t, treetest.Archive(t, treetest.File("etc/.wh.a", ""), treetest.File("etc/b", "2"))), types.OCILayerZStd),
+		static.NewLayer(treetest.Archive(t, treetest.File("opt/.wh..wh..opq", ""), treetest.File("opt/d", "3")), types.OCIUncompressedLayer),
 	)
 	s.push(t, "team/node:1", img)
 	h := newHost(t, image.Options{Roots: s.roots})
@@ -61,8 +61,8 @@ func TestTheImageOfTheArchitectureIsTaken(t *testing.T) {
 	of := func(img v1.Image, os, arch string) mutate.IndexAddendum {
 		return mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: os, Architecture: arch}}}
 	}
-	arm := imageOf(t, "arm64", layer(t, append(bootable(), File("a", "arm64"))...))
-	amd := imageOf(t, "amd64", layer(t, append(bootable(), File("a", "amd64"))...))
+	arm := imageOf(t, "arm64", layer(t, append(bootable(), treetest.File("a", "arm64"))...))
+	amd := imageOf(t, "amd64", layer(t, append(bootable(), treetest.File("a", "amd64"))...))
 	s.push(t, "node:both", index(of(simple(t), "unknown", "unknown"), of(simple(t), "windows", "amd64"), of(arm, "linux", "arm64"), of(amd, "linux", "amd64")))
 	s.push(t, "node:arm", index(of(arm, "linux", "arm64")))
 	s.push(t, "node:liar", index(of(arm, "linux", "amd64")))
@@ -84,9 +84,9 @@ func TestTheImageOfTheArchitectureIsTaken(t *testing.T) {
 // What the registry has under a digest is somebody's, and may be anything.
 func TestM57_HostileImagesChangeNothing(t *testing.T) {
 	s := newServer(t)
-	zeros := File("zeros", "")
+	zeros := treetest.File("zeros", "")
 	zeros.Content = string(make([]byte, 600<<20))
-	bomb := zstandard(t, Archive(t, append(bootable(), zeros)...))
+	bomb := zstandard(t, treetest.Archive(t, append(bootable(), zeros)...))
 	many := make([]v1.Layer, 513)
 	for i := range many {
 		many[i] = static.NewLayer([]byte{byte(i), byte(i >> 8)}, types.OCILayer)
@@ -95,19 +95,19 @@ func TestM57_HostileImagesChangeNothing(t *testing.T) {
 		img  v1.Image
 		says string
 	}{
-		"a name that leads up":     {simple(t, File("../../../../outside/file", "evil")), `contains ".."`},
-		"a link that leads up":     {simple(t, Symlink("l", "../../../../outside"), File("l/file", "evil")), "leads nowhere"},
-		"a hard link that escapes": {simple(t, Link("l", "../../../../outside/file"), File("l", "evil")), `contains ".."`},
-		"a disk":                   {simple(t, Device("mem", 1, 1)), "device node 1:1"},
+		"a name that leads up":     {simple(t, treetest.File("../../../../outside/file", "evil")), `contains ".."`},
+		"a link that leads up":     {simple(t, treetest.Symlink("l", "../../../../outside"), treetest.File("l/file", "evil")), "leads nowhere"},
+		"a hard link that escapes": {simple(t, treetest.Link("l", "../../../../outside/file"), treetest.File("l", "evil")), `contains ".."`},
+		"a disk":                   {simple(t, treetest.Device("mem", 1, 1)), "device node 1:1"},
 		"a bomb":                   {imageOf(t, "amd64", static.NewLayer(bomb, types.OCILayerZStd)), "decompress to more than"},
 		"no archive":               {imageOf(t, "amd64", static.NewLayer([]byte(strings.Repeat("x", 2000)), types.OCILayer)), "read archive"},
 		"no layer":                 {imageOf(t, "amd64", static.NewLayer([]byte("{}"), "application/json")), "is not a layer"},
 		"a layer from elsewhere":   {imageOf(t, "amd64", static.NewLayer([]byte("{}"), types.DockerForeignLayer)), "is not a layer"},
 		"no layers":                {imageOf(t, "amd64"), "has 0 layers"},
 		"too many layers":          {imageOf(t, "amd64", many...), "has 513 layers"},
-		"no init":                  {imageOf(t, "amd64", layer(t, File("usr/lib/os-release", "x"))), "has no init"},
-		"an init outside":          {imageOf(t, "amd64", layer(t, File("etc/os-release", "x"), Symlink("sbin/init", "../../../../../../outside/file"))), "has no init"},
-		"no release":               {imageOf(t, "amd64", layer(t, File("sbin/init", "x"))), "os-release"},
+		"no init":                  {imageOf(t, "amd64", layer(t, treetest.File("usr/lib/os-release", "x"))), "has no init"},
+		"an init outside":          {imageOf(t, "amd64", layer(t, treetest.File("etc/os-release", "x"), treetest.Symlink("sbin/init", "../../../../../../outside/file"))), "has no init"},
+		"no release":               {imageOf(t, "amd64", layer(t, treetest.File("sbin/init", "x"))), "os-release"},
 	}
 	for what, c := range cases {
 		t.Run(what, func(t *testing.T) {
@@ -165,10 +165,10 @@ func TestM57_EveryDigestIsVerified(t *testing.T) {
 
 func TestABlobThatWentBadIsFetchedAgain(t *testing.T) {
 	s := newServer(t)
-	first, second := layer(t, bootable()...), layer(t, File("a", "1"))
+	first, second := layer(t, bootable()...), layer(t, treetest.File("a", "1"))
 	s.push(t, "node:1", imageOf(t, "amd64", first, second))
 	h := newHost(t, image.Options{Roots: s.roots})
-	img := imageOf(t, "amd64", first, second, layer(t, File("b", "2")))
+	img := imageOf(t, "amd64", first, second, layer(t, treetest.File("b", "2")))
 	s.push(t, "node:2", img)
 	if _, err := h.ensure(t, oci(s, "node:1")); err != nil {
 		t.Fatal(err)
@@ -197,8 +197,8 @@ func TestABlobThatWentBadIsFetchedAgain(t *testing.T) {
 func TestLayersThatAreThereAreNotFetchedAgain(t *testing.T) {
 	s := newServer(t)
 	base := layer(t, bootable()...)
-	s.push(t, "node:1", imageOf(t, "amd64", base, layer(t, File("a", "1"))))
-	s.push(t, "node:2", imageOf(t, "amd64", base, layer(t, File("a", "2"))))
+	s.push(t, "node:1", imageOf(t, "amd64", base, layer(t, treetest.File("a", "1"))))
+	s.push(t, "node:2", imageOf(t, "amd64", base, layer(t, treetest.File("a", "2"))))
 	h := newHost(t, image.Options{Roots: s.roots})
 	if _, err := h.ensure(t, oci(s, "node:1")); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestAPullEndsWithItsContext(t *testing.T) {
 
 func TestProgressIsTold(t *testing.T) {
 	s := newServer(t)
-	img := imageOf(t, "amd64", layer(t, bootable()...), layer(t, File("a", "1")))
+	img := imageOf(t, "amd64", layer(t, bootable()...), layer(t, treetest.File("a", "1")))
 	s.push(t, "node:1", img)
 	h := newHost(t, image.Options{Roots: s.roots})
 	told := map[string]int64{}

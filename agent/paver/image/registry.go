@@ -74,10 +74,10 @@ func (o Options) mirror(m Mirror, host, repo string, secret PullSecret) (*endpoi
 	if address.Scheme != "https" {
 		return nil, fmt.Errorf("%w: the mirror %s of %s must be reached by https", ErrInvalid, address.Host, host)
 	}
-	prefix := strings.TrimSuffix(strings.TrimSuffix(address.Path, "/"), "/v2")
-	if !o.Allow("https://" + address.Host + prefix + "/" + repo) {
-		o.Log.Info("leaving out a mirror", "mirror", address.Host+prefix, "registry", host, "reason", "the policy of this host does not allow it")
-		return nil, nil //nolint:nilnil // it is left out
+	place := strings.TrimSuffix(address.Path, "/")
+	if !o.Allow("https://" + address.Host + place + "/" + repo) {
+		o.Log.Info("leaving out a mirror", "mirror", address.Host+place, "registry", host, "reason", "the policy of this host does not allow it")
+		return nil, nil
 	}
 	registry, err := name.NewRegistry(address.Host)
 	if err != nil {
@@ -88,9 +88,9 @@ func (o Options) mirror(m Mirror, host, repo string, secret PullSecret) (*endpoi
 		return nil, fmt.Errorf("mirror %s of %s: %w", address.Host, host, err)
 	}
 	return &endpoint{
-		name: address.Host + prefix, registry: registry, path: repo, auth: secret.For(address.Host, repo),
+		name: address.Host + place, registry: registry, path: repo, auth: secret.For(address.Host, repo),
 		base: download.Transport(roots), attempts: 2,
-		rewrite: func(req *http.Request) *http.Request { return toMirror(req, address.Host, prefix, host) },
+		rewrite: func(req *http.Request) *http.Request { return toMirror(req, address.Host, api(place), host) },
 	}, nil
 }
 
@@ -111,14 +111,24 @@ func (o Options) roots(bundle string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// toMirror is a request to a registry as its mirror wants it: below the mirror's path, and
-// with the name of the registry that it stands for.
-func toMirror(req *http.Request, host, prefix, registry string) *http.Request {
-	if req.URL.Host != host || !strings.HasPrefix(req.URL.Path, "/v2/") {
-		return req
+// api is the path of a mirror's API: below the path of its address, or that path where it is
+// one of an API already, as for a mirror of several registries.
+func api(place string) string {
+	if strings.HasPrefix(place+"/", "/v2/") || strings.HasSuffix(place, "/v2") {
+		return place
+	}
+	return place + "/v2"
+}
+
+// toMirror is a request to a registry as its mirror wants it: at the mirror's API, and with the
+// name of the registry that it stands for.
+func toMirror(req *http.Request, host, api, registry string) *http.Request {
+	rest, ok := strings.CutPrefix(req.URL.Path, "/v2/")
+	if req.URL.Host != host || !ok || rest == "" && strings.HasPrefix(api, "/v2/") {
+		return req // of another host, or the question how to log in
 	}
 	req = req.Clone(req.Context())
-	req.URL.Path = prefix + req.URL.Path
+	req.URL.Path = api + "/" + rest
 	req.URL.RawPath = ""
 	query := req.URL.Query()
 	query.Set("ns", registry)

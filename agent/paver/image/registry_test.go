@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 
 	"nstance.dev/agent/paver/image"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 // basic asks for a user and a password.
@@ -53,7 +53,7 @@ func (s *server) bearer(user, password string) func(http.ResponseWriter, *http.R
 
 func TestM99_PullSecretsAreUsedAndSeenNowhere(t *testing.T) {
 	s := newServer(t)
-	s.push(t, "team/node:1", simple(t, File("a", "1")))
+	s.push(t, "team/node:1", simple(t, treetest.File("a", "1")))
 	right := secretFor(t, map[string]authn.AuthConfig{s.host(): {Username: "puller", Password: marked}, "other.example.com": {Username: "x", Password: marked + "2"}})
 	wrong := secretFor(t, map[string]authn.AuthConfig{s.host() + "/team": {Username: "puller", Password: "no-" + marked}, s.host(): {Username: "puller", Password: marked}})
 	other := secretFor(t, map[string]authn.AuthConfig{s.host() + "/tea": {Username: "puller", Password: marked}})
@@ -113,7 +113,7 @@ func TestPullSecretsAreForTheirRegistries(t *testing.T) {
 
 func TestM99_MirrorsInOrderThenTheRegistry(t *testing.T) {
 	registry, first, second := newServer(t), newServer(t), newServer(t)
-	img := simple(t, File("a", "1"))
+	img := simple(t, treetest.File("a", "1"))
 	d := digestOf(t, img)
 	registry.push(t, "team/node:1", img)
 	first.push(t, "team/node:1", img)
@@ -124,6 +124,14 @@ func TestM99_MirrorsInOrderThenTheRegistry(t *testing.T) {
 			return true
 		}
 		r.URL.Path = strings.TrimPrefix(r.URL.Path, "/proxy")
+		return false
+	}
+	several := func(w http.ResponseWriter, r *http.Request) bool { // a mirror of several registries
+		if r.URL.Path != "/v2/" && !strings.HasPrefix(r.URL.Path, "/v2/hub/team/node/") {
+			w.WriteHeader(http.StatusTeapot)
+			return true
+		}
+		r.URL.Path = strings.Replace(r.URL.Path, "/v2/hub/", "/v2/", 1)
 		return false
 	}
 	broken := func(w http.ResponseWriter, _ *http.Request) bool {
@@ -137,7 +145,7 @@ func TestM99_MirrorsInOrderThenTheRegistry(t *testing.T) {
 		}
 		return false
 	}
-	mirrors := mirrored(registry.host(), image.Mirror{URL: first.URL + "/proxy/", CABundle: first.pem()}, image.Mirror{URL: second.URL, CABundle: second.pem()})
+	mirrors := mirrored(registry.host(), image.Mirror{URL: first.URL + "/proxy/", CABundle: first.pem()}, image.Mirror{URL: second.URL + "/v2/hub", CABundle: second.pem()})
 	type between = func(http.ResponseWriter, *http.Request) bool
 	for _, c := range []struct {
 		name                             string
@@ -146,10 +154,10 @@ func TestM99_MirrorsInOrderThenTheRegistry(t *testing.T) {
 		refuse                           string // part of an address that the policy does not allow
 	}{
 		{name: "the first has it and the registry is away", registry: broken, first: below, askFirst: true},
-		{name: "the second has it", first: broken, askFirst: true, askSecond: true},
+		{name: "the second has it", first: broken, second: several, askFirst: true, askSecond: true},
 		{name: "the registry has it", first: broken, second: broken, askFirst: true, askSecond: true, askRegistry: true},
-		{name: "the first has something else", first: both(below, hostile), askFirst: true, askSecond: true},
-		{name: "the first is not allowed", first: below, refuse: "/proxy/", askSecond: true},
+		{name: "the first has something else", first: both(below, hostile), second: several, askFirst: true, askSecond: true},
+		{name: "the first is not allowed", first: below, second: several, refuse: "/proxy/", askSecond: true},
 		{name: "no mirror is allowed", refuse: "https://", askRegistry: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

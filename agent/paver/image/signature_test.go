@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"nstance.dev/agent/paver/image"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 // sign makes a signature as cosign does with a key of its own.
@@ -84,7 +84,7 @@ func TestASignatureIsAskedForWhereKeysAre(t *testing.T) {
 	for kind, key := range keys {
 		t.Run(kind, func(t *testing.T) {
 			s := newServer(t)
-			img := simple(t, File("a", kind))
+			img := simple(t, treetest.File("a", kind))
 			d := digestOf(t, img)
 			s.push(t, "node:1", img)
 			h := newHost(t, image.Options{Roots: s.roots, Keys: []crypto.PublicKey{keysOf(t)["ecdsa"].Public(), key.Public()}})
@@ -128,7 +128,7 @@ func TestASignatureIsAskedForWhereKeysAre(t *testing.T) {
 
 func TestTheListOrTheImageMayBeSigned(t *testing.T) {
 	key := keysOf(t)["ecdsa"]
-	img := simple(t, File("a", "1"))
+	img := simple(t, treetest.File("a", "1"))
 	list := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}})
 	for _, d := range []string{digestOf(t, img), digestOf(t, list)} {
 		s := newServer(t)
@@ -142,7 +142,7 @@ func TestTheListOrTheImageMayBeSigned(t *testing.T) {
 }
 
 func TestAShortKeySignsNothing(t *testing.T) {
-	short, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is refused
+	short, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ import (
 	"nstance.dev/agent/paver/cache"
 	"nstance.dev/agent/paver/extract"
 	"nstance.dev/agent/paver/image"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -149,8 +149,8 @@ func (s *server) push(t testing.TB, repoTag string, what any) {
 }
 
 // bootable is what every image needs to be accepted.
-func bootable() []Entry {
-	return []Entry{Dir("usr"), File("usr/lib/systemd/systemd", "init"), File("usr/lib/os-release", "ID=test")}
+func bootable() []treetest.Entry {
+	return []treetest.Entry{treetest.Dir("usr"), treetest.File("usr/lib/systemd/systemd", "init"), treetest.File("usr/lib/os-release", "ID=test")}
 }
 
 func gzipped(t testing.TB, data []byte) []byte {
@@ -177,9 +177,9 @@ func zstandard(t testing.TB, data []byte) []byte {
 }
 
 // layer is a layer of an image, compressed with gzip.
-func layer(t testing.TB, entries ...Entry) v1.Layer {
+func layer(t testing.TB, entries ...treetest.Entry) v1.Layer {
 	t.Helper()
-	return static.NewLayer(gzipped(t, Archive(t, entries...)), types.OCILayer)
+	return static.NewLayer(gzipped(t, treetest.Archive(t, entries...)), types.OCILayer)
 }
 
 // imageOf is an image for an architecture.
@@ -198,7 +198,7 @@ func imageOf(t testing.TB, arch string, layers ...v1.Layer) v1.Image {
 }
 
 // simple is an image of one layer.
-func simple(t testing.TB, more ...Entry) v1.Image {
+func simple(t testing.TB, more ...treetest.Entry) v1.Image {
 	t.Helper()
 	return imageOf(t, "amd64", layer(t, append(bootable(), more...)...))
 }
@@ -232,7 +232,7 @@ func newHost(t testing.TB, opts image.Options) *host {
 		t.Fatal(err)
 	}
 	h := &host{dir: filepath.Join(base, "cache"), log: new(bytes.Buffer), opts: opts}
-	h.outside = Describe(t, filepath.Join(base, "outside"))
+	h.outside = treetest.Describe(t, filepath.Join(base, "outside"))
 	h.restart(t)
 	return h
 }
@@ -281,7 +281,7 @@ func (h *host) ensure(t testing.TB, src image.Source) (string, error) {
 // marked bytes are in no file, log or error, and every root is sealed.
 func (h *host) check(t testing.TB, err error) {
 	t.Helper()
-	if got := Describe(t, filepath.Join(filepath.Dir(h.dir), "outside")); got != h.outside {
+	if got := treetest.Describe(t, filepath.Join(filepath.Dir(h.dir), "outside")); got != h.outside {
 		t.Errorf("outside of the cache\n%s\nbefore\n%s", got, h.outside)
 	}
 	if err != nil && strings.Contains(err.Error()+fmt.Sprintf("%+v", err), marked) {

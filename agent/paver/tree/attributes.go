@@ -68,7 +68,7 @@ const mostAttributes = 64 << 10
 
 func copyAttributes(list func([]byte) (int, error), get func(string, []byte) (int, error), set func(string, []byte) error) error {
 	n, err := list(nil)
-	if n == 0 || errors.Is(err, unix.EOPNOTSUPP) {
+	if errors.Is(err, unix.EOPNOTSUPP) || err == nil && n == 0 {
 		return nil
 	}
 	if err != nil {

@@ -91,7 +91,7 @@ func (c *copying) entry(source, target *os.File, name, at string) error {
 	case unix.S_IFLNK:
 		err = link(source, target, name)
 	default:
-		err = unix.Mknodat(int(target.Fd()), name, st.Mode, int(st.Rdev)) //nolint:unconvert // its type differs between architectures
+		err = unix.Mknodat(int(target.Fd()), name, st.Mode, int(st.Rdev))
 	}
 	if err != nil {
 		return &os.PathError{Op: "make", Path: where(target, name), Err: err}

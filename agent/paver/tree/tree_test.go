@@ -16,11 +16,11 @@ import (
 
 	"nstance.dev/agent/paver/extract"
 	"nstance.dev/agent/paver/tree"
-	. "nstance.dev/agent/paver/treetest"
+	"nstance.dev/agent/paver/treetest"
 )
 
 // unpack unpacks entries into a new directory.
-func unpack(t *testing.T, entries ...Entry) string {
+func unpack(t *testing.T, entries ...treetest.Entry) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "from")
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -31,38 +31,38 @@ func unpack(t *testing.T, entries ...Entry) string {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	if err := tr.Archive(t.Context(), bytes.NewReader(Archive(t, entries...))); err != nil {
+	if err := tr.Archive(t.Context(), bytes.NewReader(treetest.Archive(t, entries...))); err != nil {
 		t.Fatal(err)
 	}
 	return dir
 }
 
 func TestACopyIsLikeTheOriginal(t *testing.T) {
-	noted := File("noted", "n")
+	noted := treetest.File("noted", "n")
 	noted.PAXRecords = map[string]string{"SCHILY.xattr.user.note": "a\x00b"}
-	setid := File("usr/setid", "s")
+	setid := treetest.File("usr/setid", "s")
 	setid.Mode = 0o4711
 	from := unpack(t,
-		Entry{Header: tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o751}},
-		Dir("usr"), File("usr/a", strings.Repeat("a", 500_000)), Link("usr/b", "usr/a"), setid, noted,
-		Dir("empty"), Entry{Header: tar.Header{Name: "tmp", Typeflag: tar.TypeDir, Mode: 0o1777}},
-		Symlink("link", "../../../etc/passwd"), Link("link2", "link"), Symlink("dir", "usr"), File("dir2/x", "x"),
-		File("zeros", string(make([]byte, 1<<20))+"end"), File("none", ""), File("a\nb\xff", "odd"),
-		Entry{Header: tar.Header{Name: "pipe", Typeflag: tar.TypeFifo, Mode: 0o640}},
+		treetest.Entry{Header: tar.Header{Name: "./", Typeflag: tar.TypeDir, Mode: 0o751}},
+		treetest.Dir("usr"), treetest.File("usr/a", strings.Repeat("a", 500_000)), treetest.Link("usr/b", "usr/a"), setid, noted,
+		treetest.Dir("empty"), treetest.Entry{Header: tar.Header{Name: "tmp", Typeflag: tar.TypeDir, Mode: 0o1777}},
+		treetest.Symlink("link", "../../../etc/passwd"), treetest.Link("link2", "link"), treetest.Symlink("dir", "usr"), treetest.File("dir2/x", "x"),
+		treetest.File("zeros", string(make([]byte, 1<<20))+"end"), treetest.File("none", ""), treetest.File("a\nb\xff", "odd"),
+		treetest.Entry{Header: tar.Header{Name: "pipe", Typeflag: tar.TypeFifo, Mode: 0o640}},
 	)
 	to := filepath.Join(t.TempDir(), "to")
 	usage, err := tree.Copy(t.Context(), from, to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := Describe(t, to), Describe(t, from); got != want {
+	if got, want := treetest.Describe(t, to), treetest.Describe(t, from); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	value := make([]byte, 16)
 	if n, err := unix.Getxattr(filepath.Join(to, "noted"), "user.note", value); err != nil || string(value[:n]) != "a\x00b" {
 		t.Errorf("the attribute is %q, %v", value[:n], err)
 	}
-	if lines := strings.Count(Describe(t, from), "\n"); usage.Entries != int64(lines) {
+	if lines := strings.Count(treetest.Describe(t, from), "\n"); usage.Entries != int64(lines) {
 		t.Errorf("%d entries are counted, %d exist", usage.Entries, lines)
 	}
 	same, err := tree.Measure(t.Context(), to)
@@ -75,18 +75,18 @@ func TestACopyIsLikeTheOriginal(t *testing.T) {
 }
 
 func TestACopyKeepsOwnersAndDevices(t *testing.T) {
-	NeedRoot(t)
-	owned := func(e Entry, uid, gid int) Entry { e.Uid, e.Gid = uid, gid; return e }
-	capable := owned(File("ping", "p"), 12, 13)
+	treetest.NeedRoot(t)
+	owned := func(e treetest.Entry, uid, gid int) treetest.Entry { e.Uid, e.Gid = uid, gid; return e }
+	capable := owned(treetest.File("ping", "p"), 12, 13)
 	capable.PAXRecords = map[string]string{
 		"SCHILY.xattr.security.capability": "\x01\x00\x00\x02\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
 	}
-	from := unpack(t, owned(Dir("d"), 1, 2), owned(File("d/f", "f"), 3, 4_000_000_000), owned(Symlink("l", "d"), 5, 6), owned(Device("null", 1, 3), 0, 7), capable)
+	from := unpack(t, owned(treetest.Dir("d"), 1, 2), owned(treetest.File("d/f", "f"), 3, 4_000_000_000), owned(treetest.Symlink("l", "d"), 5, 6), owned(treetest.Device("null", 1, 3), 0, 7), capable)
 	to := filepath.Join(t.TempDir(), "to")
 	if _, err := tree.Copy(t.Context(), from, to); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := Describe(t, to), Describe(t, from); got != want {
+	if got, want := treetest.Describe(t, to), treetest.Describe(t, from); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if _, err := unix.Getxattr(filepath.Join(to, "ping"), "security.capability", make([]byte, 64)); err != nil {
@@ -95,7 +95,7 @@ func TestACopyKeepsOwnersAndDevices(t *testing.T) {
 }
 
 func TestCopyIsRefused(t *testing.T) {
-	from := unpack(t, Dir("a"), File("a/b", "c"))
+	from := unpack(t, treetest.Dir("a"), treetest.File("a/b", "c"))
 	if _, err := tree.Copy(t.Context(), from, t.TempDir()); !errors.Is(err, os.ErrExist) {
 		t.Errorf("over what exists: %v", err)
 	}
@@ -108,7 +108,7 @@ func TestCopyIsRefused(t *testing.T) {
 }
 
 func TestSocketsAreNotCopied(t *testing.T) {
-	from := unpack(t, File("a", "b"))
+	from := unpack(t, treetest.File("a", "b"))
 	socket, err := net.Listen("unix", filepath.Join(from, "s"))
 	if err != nil {
 		t.Fatal(err)
@@ -148,16 +148,16 @@ func TestContentThroughMemory(t *testing.T) {
 }
 
 func TestRemoveFollowsNoLink(t *testing.T) {
-	outside := unpack(t, File("file", "mine"))
-	before := Describe(t, outside)
-	dir := unpack(t, Dir("a/b"), File("a/b/c", "d"), Symlink("a/out", outside), Symlink("out", outside+"/file"), Entry{Header: tar.Header{Name: "locked", Typeflag: tar.TypeDir, Mode: 0o700}})
+	outside := unpack(t, treetest.File("file", "mine"))
+	before := treetest.Describe(t, outside)
+	dir := unpack(t, treetest.Dir("a/b"), treetest.File("a/b/c", "d"), treetest.Symlink("a/out", outside), treetest.Symlink("out", outside+"/file"), treetest.Entry{Header: tar.Header{Name: "locked", Typeflag: tar.TypeDir, Mode: 0o700}})
 	if err := tree.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is there: %v", err)
 	}
-	if got := Describe(t, outside); got != before {
+	if got := treetest.Describe(t, outside); got != before {
 		t.Errorf("outside\n%s\nbefore\n%s", got, before)
 	}
 	link := filepath.Join(t.TempDir(), "link")
@@ -167,7 +167,7 @@ func TestRemoveFollowsNoLink(t *testing.T) {
 	if err := tree.Remove(link); err != nil {
 		t.Fatal(err)
 	}
-	if got := Describe(t, outside); got != before {
+	if got := treetest.Describe(t, outside); got != before {
 		t.Errorf("outside\n%s\nbefore\n%s", got, before)
 	}
 	for _, path := range []string{link, filepath.Join(link, "none")} {
@@ -179,8 +179,8 @@ func TestRemoveFollowsNoLink(t *testing.T) {
 
 // Content of a file system that is mounted in a tree is neither removed nor copied.
 func TestMountsAreLeftAlone(t *testing.T) {
-	NeedRoot(t)
-	dir := unpack(t, Dir("a"), Dir("a/mounted"))
+	treetest.NeedRoot(t)
+	dir := unpack(t, treetest.Dir("a"), treetest.Dir("a/mounted"))
 	mounted := filepath.Join(dir, "a/mounted")
 	if err := syscall.Mount("tmpfs", mounted, "tmpfs", 0, "size=1m"); err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestRemoveManyEntries(t *testing.T) {
 }
 
 func TestStatSeesNothingButTheTree(t *testing.T) {
-	root := unpack(t, Dir("usr/lib"), File("usr/lib/init", "i"), Symlink("sbin", "/usr/lib"), Symlink("up", "../../../../../../usr/lib/init"), Symlink("out", "/etc/passwd"))
+	root := unpack(t, treetest.Dir("usr/lib"), treetest.File("usr/lib/init", "i"), treetest.Symlink("sbin", "/usr/lib"), treetest.Symlink("up", "../../../../../../usr/lib/init"), treetest.Symlink("out", "/etc/passwd"))
 	for path, exists := range map[string]bool{
 		"usr/lib/init": true, "/usr/lib/init": true, "sbin/init": true, "up": true, "../../usr/lib/init": true,
 		"out": false, "etc/passwd": false, "/proc/self": false,
