@@ -19,7 +19,7 @@ type Options struct {
 	Policy func() (policy.Policy, error) // read at every use; that of [policy.Path]
 	Roots  *x509.CertPool                // that servers are verified with; those of the system
 	Arch   string                        // of the host, as Go names it; the program's own
-	Limits extract.Limits                // of a root
+	Limits extract.Limits                // of a root; MinFree 2 GiB
 	// Debootstrap is the program; "debootstrap".
 	Debootstrap string
 	// Progress is told how far a fetch is. It must not wait.
@@ -40,6 +40,9 @@ func New(c *cache.Cache, opts Options) *Store {
 	}
 	if opts.Log == nil {
 		opts.Log = slog.Default()
+	}
+	if opts.Limits.MinFree == 0 {
+		opts.Limits.MinFree = 2 << 30 // for the node that runs
 	}
 	return &Store{c, opts}
 }

@@ -28,8 +28,8 @@ import (
 const markerFile = "/.nstance-slot.json"
 
 // sealed are the directories whose entries a marker counts: those that programs are in, and that
-// a machine does not change by running.
-var sealed = []string{"usr", "opt"}
+// a machine does not change by running. Pods of networks put their plugins into opt.
+var sealed = []string{"usr"}
 
 // perMachine is what a machine makes of its own, and the next one in the tree must not find.
 var perMachine = []string{"var/lib/kubelet", "etc/kubernetes/pki", "run", "var/lib/cni"}
@@ -78,6 +78,15 @@ func (s Slots) Build(ctx context.Context, slot journal.Slot, c Contents) error {
 	if err := tree.Remove(fresh); err != nil {
 		return fmt.Errorf("build %s: %w", s.name(slot), err)
 	}
+	if err := s.assemble(ctx, slot, fresh, c); err != nil {
+		// What is half made does not wait for another try: the disk may be what it failed of.
+		return errors.Join(err, tree.Remove(fresh))
+	}
+	return nil
+}
+
+// assemble makes a tree in the directory fresh and puts it in its place.
+func (s Slots) assemble(ctx context.Context, slot journal.Slot, fresh string, c Contents) error {
 	if _, err := tree.Copy(ctx, c.Root, fresh); err != nil {
 		return fmt.Errorf("build %s: %w", s.name(slot), err)
 	}

@@ -127,6 +127,13 @@ func TestM57_ABuildThatFailsLeavesWhatWasThere(t *testing.T) {
 		if m, ok := h.slots.Marker(t.Context(), journal.A); !ok || m.Epoch != 1 {
 			t.Errorf("%s: %+v, %v", name, m, ok)
 		}
+		if got := h.names(); got != "node-a" {
+			t.Errorf("%s: what was half made is left: %s", name, got)
+		}
+	}
+	h.write(filepath.Join(h.slots.Path(journal.A), "opt/cni/bin/plugin"), "") // of a Pod
+	if _, ok := h.slots.Marker(t.Context(), journal.A); !ok {
+		t.Error("a plugin that a Pod has brought makes the marker void")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
