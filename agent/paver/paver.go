@@ -52,6 +52,7 @@ const (
 	quietInterval = 10 * time.Second
 	reportEvery   = 30 * time.Second
 	failurePause  = 5 * time.Second
+	observeLimit  = time.Minute // a systemd that does not answer is reported
 )
 
 // Paver is the loop. Make one with [New].
@@ -278,7 +279,9 @@ func (p *Paver) view(ctx context.Context, idle time.Time) (transition.View, map[
 	p.mu.Lock()
 	v := transition.View{Journal: p.state, Assignment: p.inbox.assignment, Confirmed: p.inbox.confirmed, Idle: idle}
 	p.mu.Unlock()
-	seen, err := p.opts.Host.Observe(ctx, v.Assignment != nil && v.Assignment.Epoch > v.Journal.Epoch)
+	limited, cancel := context.WithTimeout(ctx, observeLimit)
+	defer cancel()
+	seen, err := p.opts.Host.Observe(limited, v.Assignment != nil && v.Assignment.Epoch > v.Journal.Epoch)
 	if err != nil {
 		return v, nil, err
 	}

@@ -139,6 +139,9 @@ func (h *Host) Do(ctx context.Context, w Work) (transition.Result, error) {
 	case transition.FreeSlot:
 		return transition.Result{}, h.free(w.Step.Slot)
 	case transition.ResetHost:
+		if err := h.mayReset(*w.Assignment); err != nil {
+			return transition.Result{}, err
+		}
 		return transition.Result{}, h.Reset(ctx, w.Journal, w.Assignment.Wipe)
 	}
 	return transition.Result{}, nil
@@ -154,17 +157,31 @@ func timeouts(w Work) assignment.Timeouts {
 // plan is what is written for a slot's machine. Without a credential the secret files in it are
 // placeholders.
 func (h *Host) plan(a assignment.Assignment, s journal.Slot, c *nstancev1.MachineCredential) (*nstancev1.MachineAssignment, render.Plan, error) {
-	m, err := a.Message()
+	return h.render(a, s, c, h.judge)
+}
+
+// planAgain is what was written for a slot's machine that has run before. What the policy says today
+// is no reason to keep that one down: of it only the SSH keys follow.
+func (h *Host) planAgain(a assignment.Assignment, s journal.Slot) (render.Plan, error) {
+	_, plan, err := h.render(a, s, nil, func(m *nstancev1.MachineAssignment, _ render.Host) ([]string, error) {
+		p, err := h.opts.Policy()
+		if err != nil {
+			h.opts.Log.Warn("keys of SSH users are left out: the policy cannot be read", "machine", h.opts.Name(s), "error", err)
+			return nil, nil
+		}
+		return h.users(p, m), nil
+	})
+	return plan, err
+}
+
+func (h *Host) render(
+	a assignment.Assignment, s journal.Slot, c *nstancev1.MachineCredential, judge func(*nstancev1.MachineAssignment, render.Host) ([]string, error),
+) (*nstancev1.MachineAssignment, render.Plan, error) {
+	m, about, err := h.about(a, s)
 	if err != nil {
 		return nil, render.Plan{}, err
 	}
-	about, err := facts.Read(m.GetTemplate(), h.opts.Facts)
-	if err != nil {
-		return nil, render.Plan{}, err
-	}
-	about.Machine, about.StateDir = h.opts.Name(s), h.opts.Dir
-	about.SSHUsers, err = h.judge(m, about)
-	if err != nil {
+	if about.SSHUsers, err = judge(m, about); err != nil {
 		return nil, render.Plan{}, err
 	}
 	p, err := render.Render(m, about, c)
@@ -172,6 +189,48 @@ func (h *Host) plan(a assignment.Assignment, s journal.Slot, c *nstancev1.Machin
 		return nil, render.Plan{}, fmt.Errorf("assignment of epoch %d: %w", a.Epoch, err)
 	}
 	return m, p, nil
+}
+
+// about is what an assignment says, and what is known of the host for it.
+func (h *Host) about(a assignment.Assignment, s journal.Slot) (*nstancev1.MachineAssignment, render.Host, error) {
+	m, err := a.Message()
+	if err != nil {
+		return nil, render.Host{}, err
+	}
+	about, err := facts.Read(m.GetTemplate(), h.opts.Facts)
+	if err != nil {
+		return nil, render.Host{}, err
+	}
+	about.Machine, about.StateDir = h.opts.Name(s), h.opts.Dir
+	return m, about, nil
+}
+
+// allowed asks the host's policy before anything is done for an assignment.
+func (h *Host) allowed(a assignment.Assignment, s journal.Slot) error {
+	m, about, err := h.about(a, s)
+	if err != nil {
+		return err
+	}
+	_, err = h.judge(m, about)
+	return err
+}
+
+// mayReset asks the host's policy whether somebody else than its administrator may have everything
+// removed.
+func (h *Host) mayReset(a assignment.Assignment) error {
+	m, err := a.Message()
+	if err != nil {
+		return err
+	}
+	p, err := h.opts.Policy()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, refusal := range p.Judge(m, policy.Host{}) {
+		errs = append(errs, refusal)
+	}
+	return errors.Join(errs...)
 }
 
 // judge asks the host's policy. Users are those whose keys are set.
@@ -186,12 +245,12 @@ func (h *Host) judge(m *nstancev1.MachineAssignment, about render.Host) (users [
 			errs = append(errs, refusal)
 		}
 	}
-	for _, user := range facts.Users(m.GetTemplate(), h.opts.Facts) {
-		if slices.Contains(p.SSH.Users, user) {
-			users = append(users, user)
-		}
-	}
-	return users, errors.Join(errs...)
+	return h.users(p, m), errors.Join(errs...)
+}
+
+// users are those of an assignment whose keys a policy lets be set.
+func (h *Host) users(p policy.Policy, m *nstancev1.MachineAssignment) []string {
+	return slices.DeleteFunc(facts.Users(m.GetTemplate(), h.opts.Facts), func(user string) bool { return !slices.Contains(p.SSH.Users, user) })
 }
 
 // refusals are what a policy does not allow of an assignment.

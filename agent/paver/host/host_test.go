@@ -236,6 +236,57 @@ func TestM57_GuardsLookBeforeTheOldMachineIsStopped(t *testing.T) {
 	}
 }
 
+// TestM54_AKubeletRunsOnWherePolicyForbidsTheRest: what is refused later is refused before the
+// kubelet is stopped for it.
+func TestM54_AKubeletRunsOnWherePolicyForbidsTheRest(t *testing.T) {
+	f := newFixture(t)
+	f.runner.Started(journal.A)
+	f.policy = "allow: {pave: false}\n"
+	_, err := f.host.Do(t.Context(), f.work(transition.StopKubelet, journal.Fetch, journal.A, journal.B))
+	if err == nil || !strings.Contains(err.Error(), policy.Reason) {
+		t.Errorf("the kubelet is stopped: %v", err)
+	}
+	if len(f.runner.Calls()) > 0 {
+		t.Errorf("ran %q", f.runner.Calls())
+	}
+}
+
+// TestM60_NoPolicyKeepsAnOldMachineDown: it ran before, and its host boots it without asking.
+func TestM60_NoPolicyKeepsAnOldMachineDown(t *testing.T) {
+	for _, text := range []string{"allow: {pave: false}\n", "no: [policy"} {
+		f := newFixture(t)
+		f.do(f.work(transition.BuildSlot, journal.Build, journal.None, journal.A))
+		f.policy = text
+		w := f.work(transition.StartActive, "", journal.None, journal.A)
+		w.Journal = journal.Journal{V: 1, Epoch: 1, Active: journal.A}
+		f.do(w)
+		if runs := f.runner.Runs(); !runs[journal.A] {
+			t.Errorf("%q: %v run", text, runs)
+		}
+	}
+}
+
+// TestAResetIsForThePolicyToAllow, where a server asks for it.
+func TestAResetIsForThePolicyToAllow(t *testing.T) {
+	f := newFixture(t)
+	f.do(f.work(transition.BuildSlot, journal.Build, journal.None, journal.A))
+	m := pavertest.Assignment(2, nstancev1.MachineMode_MACHINE_MODE_RESET, "1")
+	m.WipePersistent = true
+	a, err := assignment.From(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reset := Work{Step: transition.Step{Kind: transition.ResetHost}, Journal: journal.Journal{V: 1, Epoch: 1, Active: journal.A}, Assignment: &a}
+	f.policy = "allow: {pave: false}\n"
+	if _, err := f.host.Do(t.Context(), reset); err == nil || !f.host.slots.Exists(journal.A) {
+		t.Errorf("%v; the tree exists: %v", err, f.host.slots.Exists(journal.A))
+	}
+	f.policy = "allow: {pave: true}\n"
+	if f.do(reset); f.host.slots.Exists(journal.A) {
+		t.Error("the tree exists")
+	}
+}
+
 // TestM98_AChangedFileIsNamed: by the survey of the machine that runs, and nothing is repaired.
 func TestM98_AChangedFileIsNamed(t *testing.T) {
 	f := newFixture(t)

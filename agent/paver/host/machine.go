@@ -14,6 +14,7 @@ import (
 	"nstance.dev/agent/paver/render"
 	"nstance.dev/agent/paver/runner"
 	"nstance.dev/agent/paver/transition"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // The services of a node machine that are stopped by themselves.
@@ -43,6 +44,12 @@ func (h *Host) exec(ctx context.Context, s journal.Slot, limit time.Duration, ar
 // stopKubelet keeps the machine's Node from registering again, then stops its Pods.
 func (h *Host) stopKubelet(ctx context.Context, w Work) error {
 	s := w.Step.Slot
+	if t := w.Journal.Transition; t != nil {
+		// A machine whose place nothing may take is left alone.
+		if err := h.allowed(t.Assignment, t.To); err != nil {
+			return err
+		}
+	}
 	if err := h.exec(ctx, s, kubeletLimit, "systemctl", "stop", kubelet); err != nil {
 		if killErr := h.exec(ctx, s, kubeletLimit, "systemctl", "kill", "--signal=SIGKILL", kubelet); killErr != nil {
 			return errors.Join(err, killErr)
@@ -208,11 +215,14 @@ func (h *Host) ready(ctx context.Context, w Work) (until time.Time, err error) {
 		return until, fmt.Errorf("boot %s: it is not known what it was built from; a new assignment builds it again", h.opts.Name(s))
 	}
 	joins := t != nil && t.Kind == journal.KindBuild && t.To == s
-	credential := w.Credential
-	if !joins {
-		credential = nil
+	var credential *nstancev1.MachineCredential
+	var plan render.Plan
+	if joins {
+		credential = w.Credential
+		_, plan, err = h.plan(a, s, credential)
+	} else {
+		plan, err = h.planAgain(a, s)
 	}
-	_, plan, err := h.plan(a, s, credential)
 	if err != nil {
 		return until, err
 	}

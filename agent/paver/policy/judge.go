@@ -213,6 +213,8 @@ func (p Policy) bind(field string, b *nstancev1.MachineBind, host Host) []Refusa
 			return refuse("binds.allow", "%.200q may not be bound on this host", name)
 		case slices.ContainsFunc(protected, func(dir string) bool { return within(name, dir) }) && !within(name, pushed):
 			return refuse("binds", "%.200q belongs to the paver and the agent", name)
+		case slices.ContainsFunc(protected, func(dir string) bool { return within(dir, name) }):
+			return refuse("binds", "%.200q holds what belongs to the paver and the agent", name)
 		}
 	}
 	return nil

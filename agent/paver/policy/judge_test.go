@@ -198,6 +198,8 @@ func TestM92M100_Judge_Host(t *testing.T) {
 		{"the agent's keys, whatever is allowed", all, bound("/opt/nstance-agent/identity"), []string{"machine.binds[0].source by binds"}},
 		{"the policy itself, whatever is allowed", all, bound("/etc/nstance-agent"), []string{"machine.binds[0].source by binds"}},
 		{"the other machine, whatever is allowed", all, bound("/var/lib/machines/node-b"), []string{"machine.binds[0].source by binds"}},
+		{"what is above the paver's state, whatever is allowed", all, bound("/var/lib"), []string{"machine.binds[0].source by binds"}},
+		{"the whole host, whatever is allowed", all, bound("/"), []string{"machine.binds[0].source by binds"}},
 		{"no device by default", none, with("/dev/kvm"), []string{device}},
 		{"a device", some, with("/dev/kvm"), nil},
 		{"another device", some, with("/dev/sda"), []string{device}},
