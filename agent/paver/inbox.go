@@ -61,6 +61,15 @@ func openInbox(dir, runDir string) (inbox, error) {
 	return b, nil
 }
 
+// Forget removes what a host was told, with the credentials, after a reset. No [Paver] works there.
+func Forget(dir, runDir string) error {
+	b := inbox{dir: dir, runDir: runDir}
+	if err := b.keepCredential(nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return durable.Remove(b.assignmentFile())
+}
+
 func (b inbox) readCredential(epoch int64) *nstancev1.MachineCredential {
 	text, err := os.ReadFile(b.credentialFile(epoch))
 	if err != nil {

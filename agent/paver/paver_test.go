@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"nstance.dev/agent/paver"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/pavertest"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -374,6 +375,29 @@ func (w *world) answer(epoch int64) {
 	for _, slot := range s.GetSlots() {
 		if slot.GetBootId() != "" {
 			w.take(&nstancev1.NodeConfirmed{Epoch: min(epoch, s.GetEpoch()), NodeUid: "n", BootId: slot.GetBootId()})
+		}
+	}
+}
+
+// TestForget: after a reset by hand neither the assignment nor a credential is left.
+func TestForget(t *testing.T) {
+	dir, runDir := t.TempDir(), t.TempDir()
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, "assignment.json"), []byte("{}"), 0o600), os.WriteFile(filepath.Join(runDir, "credential-3"), []byte("secret"), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := paver.Forget(dir, runDir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := paver.Forget(dir, filepath.Join(runDir, "never made")); err != nil {
+		t.Error(err)
+	}
+	for _, of := range []string{dir, runDir} {
+		if entries, err := os.ReadDir(of); err != nil || len(entries) > 0 {
+			t.Errorf("left: %v, %v", entries, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"nstance.dev/agent/durable"
+	"nstance.dev/agent/paver"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/render"
 	"nstance.dev/agent/paver/socket"
@@ -84,7 +84,7 @@ func (c config) reset(ctx context.Context, wipe bool, out io.Writer, log *slog.L
 	if err := l.host.Reset(ctx, j, wipe); err != nil {
 		return err
 	}
-	if err := errors.Join(durable.Remove(filepath.Join(c.dir, "assignment.json")), c.journal().Remove()); err != nil {
+	if err := errors.Join(paver.Forget(c.dir, c.run), c.journal().Remove()); err != nil {
 		return err
 	}
 	fmt.Fprintln(out, "reset")
@@ -101,6 +101,11 @@ func (c config) askForReset(ctx context.Context, wipe bool, out io.Writer) error
 	s, err := client.Next(ctx)
 	if err != nil {
 		return err
+	}
+	for _, problem := range s.GetProblems() {
+		if problem.GetReason() == journal.ErrCorrupt.Error() {
+			return fmt.Errorf("the paver of this host does nothing while its journal cannot be believed; `systemctl stop nstance-paver`, reset, and start it again: %s", problem.GetMessage())
+		}
 	}
 	m := &nstancev1.MachineAssignment{Epoch: s.GetEpoch() + 1, MachineUid: s.GetMachineUid(), Mode: nstancev1.MachineMode_MACHINE_MODE_RESET, WipePersistent: wipe}
 	if err := client.Take(ctx, &nstancev1.MachineWork{Work: &nstancev1.MachineWork_Assignment{Assignment: m}}); err != nil {

@@ -92,7 +92,7 @@ func (f File) Load() (j Journal, fresh bool, err error) {
 	}
 	j, err = Decode(text)
 	if err != nil {
-		return Journal{}, false, fmt.Errorf("read journal %s: %w; see what runs with `machinectl list`, then `nstance-paver reset` starts afresh", f.Path, err)
+		return Journal{}, false, fmt.Errorf("read journal %s: %w; see what runs with `machinectl list`; once nstance-paver is stopped, `nstance-paver reset` starts afresh", f.Path, err)
 	}
 	return j, false, nil
 }
