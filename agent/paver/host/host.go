@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"nstance.dev/agent/durable"
@@ -71,9 +70,10 @@ type Options struct {
 
 // Host is this host. It has one user at a time, and [Host.Survey] beside it. Make one with [New].
 type Host struct {
-	opts   Options
-	slots  slot.Slots
-	survey survey
+	opts    Options
+	planner planner
+	slots   slot.Slots
+	survey  survey
 }
 
 // New returns a Host. It changes nothing.
@@ -93,10 +93,12 @@ func New(opts Options) *Host {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Host{
+	h := &Host{
 		opts: opts, slots: slot.Slots{Machines: opts.Machines, Name: opts.Name},
 		survey: survey{ask: make(chan struct{}, 1), seen: map[render.Place]manifest.Manifest{}},
 	}
+	h.planner = planner{&h.opts}
+	return h
 }
 
 // Work is a step to be carried out, and what it is about.
@@ -139,7 +141,7 @@ func (h *Host) Do(ctx context.Context, w Work) (transition.Result, error) {
 	case transition.FreeSlot:
 		return transition.Result{}, h.free(w.Step.Slot)
 	case transition.ResetHost:
-		if err := h.mayReset(*w.Assignment); err != nil {
+		if err := h.planner.mayReset(*w.Assignment); err != nil {
 			return transition.Result{}, err
 		}
 		return transition.Result{}, h.Reset(ctx, w.Journal, w.Assignment.Wipe)
@@ -152,110 +154,6 @@ func timeouts(w Work) assignment.Timeouts {
 		return t.Assignment.Timeouts.WithDefaults()
 	}
 	return assignment.Timeouts{}.WithDefaults()
-}
-
-// plan is what is written for a slot's machine. Without a credential the secret files in it are
-// placeholders.
-func (h *Host) plan(a assignment.Assignment, s journal.Slot, c *nstancev1.MachineCredential) (*nstancev1.MachineAssignment, render.Plan, error) {
-	return h.render(a, s, c, h.judge)
-}
-
-// planAgain is what was written for a slot's machine that has run before. What the policy says today
-// is no reason to keep that one down: of it only the SSH keys follow.
-func (h *Host) planAgain(a assignment.Assignment, s journal.Slot) (render.Plan, error) {
-	_, plan, err := h.render(a, s, nil, func(m *nstancev1.MachineAssignment, _ render.Host) ([]string, error) {
-		p, err := h.opts.Policy()
-		if err != nil {
-			h.opts.Log.Warn("keys of SSH users are left out: the policy cannot be read", "machine", h.opts.Name(s), "error", err)
-			return nil, nil
-		}
-		return h.users(p, m), nil
-	})
-	return plan, err
-}
-
-func (h *Host) render(
-	a assignment.Assignment, s journal.Slot, c *nstancev1.MachineCredential, judge func(*nstancev1.MachineAssignment, render.Host) ([]string, error),
-) (*nstancev1.MachineAssignment, render.Plan, error) {
-	m, about, err := h.about(a, s)
-	if err != nil {
-		return nil, render.Plan{}, err
-	}
-	if about.SSHUsers, err = judge(m, about); err != nil {
-		return nil, render.Plan{}, err
-	}
-	p, err := render.Render(m, about, c)
-	if err != nil {
-		return nil, render.Plan{}, fmt.Errorf("assignment of epoch %d: %w", a.Epoch, err)
-	}
-	return m, p, nil
-}
-
-// about is what an assignment says, and what is known of the host for it.
-func (h *Host) about(a assignment.Assignment, s journal.Slot) (*nstancev1.MachineAssignment, render.Host, error) {
-	m, err := a.Message()
-	if err != nil {
-		return nil, render.Host{}, err
-	}
-	about, err := facts.Read(m.GetTemplate(), h.opts.Facts)
-	if err != nil {
-		return nil, render.Host{}, err
-	}
-	about.Machine, about.StateDir = h.opts.Name(s), h.opts.Dir
-	return m, about, nil
-}
-
-// allowed asks the host's policy before anything is done for an assignment.
-func (h *Host) allowed(a assignment.Assignment, s journal.Slot) error {
-	m, about, err := h.about(a, s)
-	if err != nil {
-		return err
-	}
-	_, err = h.judge(m, about)
-	return err
-}
-
-// mayReset asks the host's policy whether somebody else than its administrator may have everything
-// removed.
-func (h *Host) mayReset(a assignment.Assignment) error {
-	m, err := a.Message()
-	if err != nil {
-		return err
-	}
-	p, err := h.opts.Policy()
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, refusal := range p.Judge(m, policy.Host{}) {
-		errs = append(errs, refusal)
-	}
-	return errors.Join(errs...)
-}
-
-// judge asks the host's policy. Users are those whose keys are set.
-func (h *Host) judge(m *nstancev1.MachineAssignment, about render.Host) (users []string, err error) {
-	p, err := h.opts.Policy()
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	for _, refusal := range h.refusals(p, m, about) {
-		if refusal.Blocks {
-			errs = append(errs, refusal)
-		}
-	}
-	return h.users(p, m), errors.Join(errs...)
-}
-
-// users are those of an assignment whose keys a policy lets be set.
-func (h *Host) users(p policy.Policy, m *nstancev1.MachineAssignment) []string {
-	return slices.DeleteFunc(facts.Users(m.GetTemplate(), h.opts.Facts), func(user string) bool { return !slices.Contains(p.SSH.Users, user) })
-}
-
-// refusals are what a policy does not allow of an assignment.
-func (h *Host) refusals(p policy.Policy, m *nstancev1.MachineAssignment, about render.Host) []policy.Refusal {
-	return p.Judge(m, policy.Host{Paths: about.Paths, Users: facts.Users(m.GetTemplate(), h.opts.Facts), Verifies: true})
 }
 
 // slotFile is what a slot was built from; what is set on the host for it follows from that again.

@@ -46,7 +46,7 @@ func (h *Host) stopKubelet(ctx context.Context, w Work) error {
 	s := w.Step.Slot
 	if t := w.Journal.Transition; t != nil {
 		// A machine whose place nothing may take is left alone.
-		if err := h.allowed(t.Assignment, t.To); err != nil {
+		if err := h.planner.allowed(t.Assignment, t.To); err != nil {
 			return err
 		}
 	}
@@ -138,7 +138,7 @@ func (h *Host) retire(ctx context.Context, w Work) (transition.Result, error) {
 func (h *Host) before(ctx context.Context, w Work) (r transition.Result) {
 	t := w.Journal.Transition
 	if t.Kind == journal.KindBuild {
-		_, plan, err := h.plan(t.Assignment, t.To, w.Credential)
+		_, plan, err := h.planner.plan(t.Assignment, t.To, w.Credential)
 		if err == nil {
 			r.Settings, err = h.opts.Settings.Values(plan.Sysctls)
 		}
@@ -219,9 +219,9 @@ func (h *Host) ready(ctx context.Context, w Work) (until time.Time, err error) {
 	var plan render.Plan
 	if joins {
 		credential = w.Credential
-		_, plan, err = h.plan(a, s, credential)
+		_, plan, err = h.planner.plan(a, s, credential)
 	} else {
-		plan, err = h.planAgain(a, s)
+		plan, err = h.planner.planAgain(a, s)
 	}
 	if err != nil {
 		return until, err

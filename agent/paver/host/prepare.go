@@ -28,7 +28,7 @@ const (
 // written down.
 func (h *Host) fetch(ctx context.Context, w Work) error {
 	t := w.Journal.Transition
-	m, _, err := h.plan(t.Assignment, t.To, w.Credential)
+	m, _, err := h.planner.plan(t.Assignment, t.To, w.Credential)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (h *Host) fetch(ctx context.Context, w Work) error {
 // build makes the slot's tree, or refreshes it. What is secret is written shortly before the boot.
 func (h *Host) build(ctx context.Context, w Work) error {
 	t := w.Journal.Transition
-	m, plan, err := h.plan(t.Assignment, t.To, w.Credential)
+	m, plan, err := h.planner.plan(t.Assignment, t.To, w.Credential)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ var errDisk = errors.New("the disk is nearly full")
 // guard looks at what the new machine needs once the old one is down.
 func (h *Host) guard(ctx context.Context, w Work) error {
 	t := w.Journal.Transition
-	m, _, err := h.plan(t.Assignment, t.To, w.Credential)
+	m, _, err := h.planner.plan(t.Assignment, t.To, w.Credential)
 	if err != nil {
 		return err
 	}

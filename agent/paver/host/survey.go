@@ -129,7 +129,7 @@ func (h *Host) leftOut(j journal.Journal, p policy.Policy) (problems []*nstancev
 	if len(m.GetTemplate().GetHost().GetSshKeys()) == 0 {
 		return nil
 	}
-	for _, refusal := range h.refusals(p, m, render.Host{}) {
+	for _, refusal := range h.planner.refusals(p, m, render.Host{}) {
 		if !refusal.Blocks {
 			problems = append(problems, &nstancev1.MachineProblem{Reason: policy.Reason, Message: journal.Cut(refusal.Field + ": " + refusal.Message)})
 		}
