@@ -1,0 +1,52 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"nstance.dev/agent/paver/artifact"
+	"nstance.dev/agent/paver/facts"
+	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/network"
+	"nstance.dev/agent/paver/policy"
+	"nstance.dev/agent/paver/preflight"
+	"nstance.dev/agent/paver/runner"
+	"nstance.dev/agent/paver/settings"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// Images fetches what node machines are built from.
+type Images interface {
+	// Fetch makes what an assignment needs available on this host, verified.
+	Fetch(ctx context.Context, a *nstancev1.MachineAssignment, c *nstancev1.MachineCredential) error
+	// Root is the tree that a machine begins as a copy of. It does not change until release is
+	// called. It is fetched if it has gone.
+	Root(ctx context.Context, a *nstancev1.MachineAssignment, c *nstancev1.MachineCredential) (dir string, release func(), err error)
+	// Install puts the programs of an assignment into a tree, and returns what it has written.
+	Install(ctx context.Context, a *nstancev1.MachineAssignment, dir string) ([]artifact.File, error)
+	// Trim removes what is not needed for the last of the assignments.
+	Trim(ctx context.Context) error
+	// Clear removes everything.
+	Clear() error
+}
+
+// Options are what a Host works with. Dir, Machines, Runner, Images and Log are required.
+type Options struct {
+	Dir      string // the paver's own directory
+	Machines string // of the slots' trees
+	Name     func(journal.Slot) string
+	Runner   runner.Runner
+	Images   Images
+	Mode     preflight.Mode                // of Runner
+	Policy   func() (policy.Policy, error) // read at every use; nil: that of [policy.Path]
+	Settings settings.Host
+	Facts    facts.Options
+	Network  network.Run // nil: programs of this host
+	// Reachable says whether the API server of an assignment can be reached; nil: not asked.
+	Reachable func(ctx context.Context, a *nstancev1.MachineAssignment) error
+	// Free is how many bytes can be written below a path; nil: the file system is asked.
+	Free func(path string) (free, total uint64, err error)
+	Log  *slog.Logger
+	Now  func() time.Time // time.Now
+}
