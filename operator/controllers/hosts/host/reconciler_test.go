@@ -185,6 +185,32 @@ func TestM52_OneAnswerIsNotEnough(t *testing.T) {
 	})
 }
 
+// M49: what was decided from an old copy of a machine is not written: neither is an epoch assigned again, nor does
+// the Node come back that was forgotten.
+func TestM49_AnOldCopyDecidesNothing(t *testing.T) {
+	run(t, func(w *world) {
+		w.machine("m")
+		w.configuration("gpu", 1)
+		w.settle("m")
+		old := w.join("m", "node-1")
+		w.deleteNode("m")
+		w.miss("m")
+		w.build("m")
+		w.settle("m")
+		w.stale = old
+		for range 3 {
+			if err := w.pass("m"); !apierrors.IsConflict(err) {
+				t.Errorf("an old copy: %v", err)
+			}
+			w.after(lifecycle.ConfirmAfter)
+		}
+		w.stale = nil
+		if m := w.get("m"); m.Status.Configuration.Assigned.Epoch != 2 || m.Status.NodeRef.UID != "" || m.Status.Repave.Reason != lifecycle.ReasonNodeDeleted {
+			t.Errorf("status %+v, %+v", m.Status.Configuration.Assigned, m.Status.Repave)
+		}
+	})
+}
+
 // M50: a kubelet that has registered again is an impostor: it is cordoned, and its Node goes when the old
 // machine is stopped.
 func TestM50_Impostor(t *testing.T) {

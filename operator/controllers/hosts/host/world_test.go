@@ -48,6 +48,8 @@ type world struct {
 	secret []byte
 	counts []string
 	last   map[string]ctrl.Result
+	// stale is what the cache has of a machine that has changed since; nil: it is up to date.
+	stale *hostsv1.HostMachine
 	// fleet is what lists of all machines are answered from, where there are many; nil: they are not.
 	fleet map[string]*hostsv1.HostMachine
 }
@@ -81,6 +83,13 @@ func (w *world) running(name string, v hostsv1.VersionReference) *hostsv1.HostMa
 // listing answers lists of all machines from fleet, which knows what was written.
 func (w *world) listing(api client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if m, machine := o.(*hostsv1.HostMachine); machine && w.stale != nil {
+				w.stale.DeepCopyInto(m)
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			all, machines := list.(*hostsv1.HostMachineList)
 			o := client.ListOptions{}
