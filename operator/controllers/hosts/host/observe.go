@@ -134,7 +134,7 @@ func (r *Reconciler) look(ctx context.Context, p *pass) error {
 	}
 	node = &corev1.Node{}
 	err = r.opts.Nodes.Live.Get(ctx, client.ObjectKey{Name: name}, node)
-	look := lifecycle.Look{Answered: err == nil || apierrors.IsNotFound(err)}
+	look := lifecycle.Look{Answered: err == nil || isAbsent(err)}
 	if err == nil {
 		look.UID = string(node.UID)
 	}
@@ -167,4 +167,10 @@ func (p *pass) seen(n *corev1.Node) {
 	if s := p.m.Status.Configuration; s != nil && s.Applied != nil {
 		p.in.Node.Marked = marked(n, p.m, s.Applied.VersionReference) == n
 	}
+}
+
+// isAbsent is whether the API server itself says that there is no such object. What stands in front
+// of one that is away may answer everything with 404, which is a NotFound with a cause that says so.
+func isAbsent(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +138,7 @@ func TestM51M52_NoAnswerTouchesNothing(t *testing.T) {
 	for name, answer := range map[string]error{
 		"403": apierrors.NewForbidden(gr, "m", nil), "401": apierrors.NewUnauthorized("expired"), "500": apierrors.NewInternalError(errRefused),
 		"a time-out": apierrors.NewTimeoutError("slow", 1), "429": apierrors.NewTooManyRequests("slow", 1), "no connection": errRefused,
+		"404 of a proxy": apierrors.NewGenericServerResponse(http.StatusNotFound, "get", gr, "m", "404 page not found", 0, true),
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(w *world) {
