@@ -80,16 +80,22 @@ func (r *Reconciler) braked(ctx context.Context) (string, error) {
 	}
 	b.started = true
 	was := b.state.On()
+	released, err := r.released(ctx)
+	if err != nil {
+		return "", err
+	}
 	b.state = b.state.Next(b.missing, len(machines.Items), now)
+	switch {
+	case released && was:
+		b.state = b.state.Released(now)
+		r.opts.Log.InfoContext(ctx, "brake of repaves released", "reason", "annotation "+hostsv1.AnnotationReleaseBrake)
+		return "", nil
+	case released:
+		// One that was set for an earlier loss is no word about this one.
+		r.opts.Log.WarnContext(ctx, "annotation removed that releases nothing", "annotation", hostsv1.AnnotationReleaseBrake, "reason", "the brake of repaves was not on when it was read")
+	}
 	if !b.state.On() {
 		return "", nil
-	}
-	if released, err := r.released(ctx); err != nil || released {
-		if released {
-			b.state = b.state.Released(now)
-			r.opts.Log.InfoContext(ctx, "brake of repaves released", "reason", "annotation "+hostsv1.AnnotationReleaseBrake)
-		}
-		return "", err
 	}
 	if !was {
 		r.opts.Log.WarnContext(ctx, "brake of repaves on", "missing", len(b.missing), "machines", len(machines.Items), "reason", "too many Nodes went missing within a few minutes")
