@@ -189,7 +189,7 @@ func TestTheBytesOfAllLayersAreBounded(t *testing.T) {
 func TestHolesCountAsBytes(t *testing.T) {
 	// As GNU tar writes it for a file of 1 GiB without content, format 1.0.
 	header := tar.Header{
-		Name: "GNUSparseFile.0/f", Typeflag: tar.TypeReg, Size: 512, Mode: 0o644, Format: tar.FormatPAX,
+		Name: "GNUSparseFile.0/f", Typeflag: tar.TypeReg, Size: 512, Mode: 0o644, Format: tar.FormatPAX, Uid: os.Getuid(), Gid: os.Getgid(),
 	}
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
