@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,12 +18,15 @@ import (
 
 var rootArchive = flag.String("root", "", "archive of a root file system with systemd; make e2e-hosts makes one")
 
-func preflight() error {
+// preflight says what is missing here. More are programs by the packages that they are in.
+func preflight(more map[string]string) error {
 	var errs []error
 	if os.Getuid() != 0 {
 		errs = append(errs, errors.New("root: these tests start machines; run make e2e-hosts as root"))
 	}
-	for program, pkg := range map[string]string{"systemd-nspawn": "systemd-container", "nsenter": "util-linux", "ip": "iproute2", "sshd": "openssh-server", "ssh": "openssh-client", "containerd": "containerd", "runc": "runc"} {
+	programs := map[string]string{"systemd-nspawn": "systemd-container", "nsenter": "util-linux", "ip": "iproute2"}
+	maps.Copy(programs, more)
+	for program, pkg := range programs {
 		if _, err := exec.LookPath(program); err != nil {
 			errs = append(errs, fmt.Errorf("%s: it is not installed; apt-get install %s", program, pkg))
 		}
@@ -84,7 +88,7 @@ func moveAll(t *testing.T, from, to string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Name() != "cgroup.procs" {
-			return nil
+			return nil //nolint:nilerr // a cgroup may go while it is looked at
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -22,11 +22,11 @@ import (
 // TestMain fails with what is missing: a level that cannot run is not a level that passed.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := preflight(); err != nil {
+	if err := preflight(map[string]string{"sshd": "openssh-server", "ssh": "openssh-client", "containerd": "containerd", "runc": "runc"}); err != nil {
 		fmt.Fprintf(os.Stderr, "preflight of e2e-hosts failed:\n%v\n", err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // the process of tests has no other way to say so
 	}
-	os.Exit(m.Run())
+	os.Exit(m.Run()) //nolint:forbidigo // as testing does
 }
 
 // TestDirectRunnerContract: real machines, started without a service manager.
