@@ -20,6 +20,9 @@ func TestHostMachinesOffNeedNothing(t *testing.T) {
 			if r.Group == hosts || strings.HasPrefix(r.Resource, "validatingadmissionpolic") {
 				rights++
 			}
+			if !s.Hosts && (r.Group == certificates || r.Where == NamespaceOfWorkload) {
+				t.Errorf("off it needs to %v %s", r.Verbs, r.Resource)
+			}
 		}
 		return kinds, rights
 	}

@@ -45,7 +45,6 @@ type world struct {
 	events testworld.Events
 	told   int
 	issued int
-	secret []byte
 	counts []string
 	last   map[string]ctrl.Result
 	// stale is what the cache has of a machine that has changed since; nil: it is up to date.
@@ -195,9 +194,10 @@ func (w *world) Issue(_ context.Context, machine string, life time.Duration) (Is
 	return Issued{Token: fmt.Sprintf("marked-token-%d", w.issued), ID: fmt.Sprintf("JTI=%s-%d", machine, w.issued), Until: time.Now().Add(life)}, nil
 }
 
-func (w *world) Revoke(context.Context, string) error { w.issuedRevoked(); return nil }
-
-func (w *world) issuedRevoked() { w.counts = append(w.counts, "revoked") }
+func (w *world) Revoke(context.Context, string) error {
+	w.counts = append(w.counts, "revoked")
+	return nil
+}
 
 var errRefused = errors.New("the API server breaks")
 
@@ -427,14 +427,9 @@ func (w *world) join(name, uid string) *hostsv1.HostMachine {
 	w.t.Helper()
 	w.build(name)
 	w.node(name, uid, w.boot(name))
-	m := w.settle(name)
-	h := w.shard.host(name)
-	h.Status.Stage = nstancev1.MachineStage_MACHINE_STAGE_RUNNING
+	w.settle(name)
+	w.shard.host(name).Status.Stage = nstancev1.MachineStage_MACHINE_STAGE_RUNNING
 	w.shard.tell(name)
-	return w.settleAfter(name, m)
-}
-
-func (w *world) settleAfter(name string, _ *hostsv1.HostMachine) *hostsv1.HostMachine {
 	return w.settle(name)
 }
 
@@ -504,5 +499,3 @@ func (w *world) want(m *hostsv1.HostMachine, phase hostsv1.HostMachinePhase, con
 		}
 	}
 }
-
-var _ runtime.Object = (*corev1.Node)(nil)
