@@ -35,7 +35,7 @@ var program = sync.OnceValues(func() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is the system's
+	defer os.RemoveAll(dir)
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "say"), "../artifact/testdata/say/main.go")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

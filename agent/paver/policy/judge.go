@@ -66,7 +66,7 @@ func (p Policy) Judge(a *nstancev1.MachineAssignment, host Host) []Refusal {
 	}
 	all = append(all, p.devices(t, host)...)
 	for i, u := range t.GetHost().GetSshKeys() {
-		message := ""
+		var message string
 		switch {
 		case !slices.Contains(p.SSH.Users, u.GetUser()):
 			message = "keys of user %.40q may not be set on this host; its keys are left out"

@@ -27,13 +27,6 @@ var verbs = map[string]int{
 func (w *world) do(e sim.Event) {
 	w.result.Fired[e.Verb]++
 	name := e.Args[0]
-	arg := func(i int) int {
-		n, err := strconv.Atoi(e.Args[i])
-		if err != nil {
-			panic(fmt.Sprintf("a plan has the number %q: %v", e.Args[i], err))
-		}
-		return n
-	}
 	switch e.Verb {
 	case "make":
 		w.create(&hostsv1.MachineConfiguration{
@@ -41,23 +34,7 @@ func (w *world) do(e sim.Event) {
 			Spec:       hostsv1.MachineConfigurationSpec{Template: template(0), MachineSelector: selector(e.Args[1])},
 		})
 	case "edit", "priority", "selector", "limit", "pause":
-		w.change("user", e.String(), &hostsv1.MachineConfiguration{}, name, func(o client.Object) bool {
-			c := o.(*hostsv1.MachineConfiguration) //nolint:forcetypeassert // it was asked for as such
-			switch e.Verb {
-			case "edit":
-				c.Spec.Template = template(arg(1))
-			case "priority":
-				c.Spec.Priority = int32(arg(1))
-			case "selector":
-				c.Spec.MachineSelector = selector(e.Args[1])
-			case "limit":
-				limit := int32(arg(1))
-				c.Spec.RevisionHistoryLimit = &limit
-			case "pause":
-				c.Spec.Paused = e.Args[1] == "on"
-			}
-			return true
-		})
+		w.edit(e, name)
 	case "drop":
 		w.drop(&hostsv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	case "drop-version":
@@ -70,7 +47,7 @@ func (w *world) do(e sim.Event) {
 		}
 	case "foreign":
 		c, _ := find[*hostsv1.MachineConfiguration](w.api, name)
-		number := int32(arg(1))
+		number := number(e, 1)
 		if c != nil {
 			number += c.Status.LatestVersion
 		}
@@ -87,6 +64,36 @@ func (w *world) do(e sim.Event) {
 	default:
 		w.machine(e, name)
 	}
+}
+
+// number reads the argument of an event that is one.
+func number(e sim.Event, i int) int32 {
+	n, err := strconv.ParseInt(e.Args[i], 10, 32)
+	if err != nil {
+		panic(fmt.Sprintf("a plan has the number %q: %v", e.Args[i], err))
+	}
+	return int32(n)
+}
+
+// edit changes what a user has said in a configuration.
+func (w *world) edit(e sim.Event, name string) {
+	w.change("user", e.String(), &hostsv1.MachineConfiguration{}, name, func(o client.Object) bool {
+		c := o.(*hostsv1.MachineConfiguration) //nolint:forcetypeassert // it was asked for as such
+		switch e.Verb {
+		case "edit":
+			c.Spec.Template = template(int(number(e, 1)))
+		case "priority":
+			c.Spec.Priority = number(e, 1)
+		case "selector":
+			c.Spec.MachineSelector = selector(e.Args[1])
+		case "limit":
+			limit := number(e, 1)
+			c.Spec.RevisionHistoryLimit = &limit
+		case "pause":
+			c.Spec.Paused = e.Args[1] == "on"
+		}
+		return true
+	})
 }
 
 // expect checks that a configuration has the versions of these numbers, and no others.

@@ -204,7 +204,6 @@ func phase(in Input, d Decision) hostsv1.HostMachinePhase {
 		return ""
 	}
 	a := assigned(m)
-	builds := a != nil && refers(m) == "" && (m.Status.Repave == nil || m.Status.Repave.Epoch == a.Epoch) && !is(hostsv1.ConditionRepaveFailed)
 	switch {
 	case !m.DeletionTimestamp.IsZero():
 		return hostsv1.PhaseDeleting
@@ -220,14 +219,27 @@ func phase(in Input, d Decision) hostsv1.HostMachinePhase {
 		return hostsv1.PhaseProvisioning
 	case in.Desired.Version == nil:
 		return hostsv1.PhaseAwaitingConfiguration
-	case builds && is(hostsv1.ConditionPaved):
-		return hostsv1.PhaseJoining
-	case builds && applied(m) == nil:
-		return hostsv1.PhasePaving
-	case builds:
-		return hostsv1.PhaseRepaving
+	case builds(m) && !is(hostsv1.ConditionRepaveFailed):
+		return phaseOfBuild(m, is(hostsv1.ConditionPaved))
 	case is(hostsv1.ConditionReady):
 		return hostsv1.PhaseReady
 	}
 	return hostsv1.PhaseNotReady
+}
+
+// builds is whether a machine has been told to build what has not joined.
+func builds(m *hostsv1.HostMachine) bool {
+	a, repave := assigned(m), m.Status.Repave
+	return a != nil && refers(m) == "" && (repave == nil || repave.Epoch == a.Epoch)
+}
+
+// phaseOfBuild is the phase of a machine that builds.
+func phaseOfBuild(m *hostsv1.HostMachine, paved bool) hostsv1.HostMachinePhase {
+	switch {
+	case paved:
+		return hostsv1.PhaseJoining
+	case applied(m) == nil:
+		return hostsv1.PhasePaving
+	}
+	return hostsv1.PhaseRepaving
 }

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func at(before time.Duration) *metav1.Time { return ptr.To(metav1.NewTime(now.Ad
 
 // Versions of configuration gpu.
 func version(n int32) hostsv1.VersionReference {
-	hash := hostsv1.SHA256("sha256:" + strings.Repeat(string(rune('0'+n)), 64))
+	hash := hostsv1.SHA256("sha256:" + strings.Repeat(strconv.Itoa(int(n)), 64))
 	return hostsv1.VersionReference{Name: "gpu", Version: n, UID: "uid-gpu", Hash: hash}
 }
 

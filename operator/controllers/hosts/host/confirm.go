@@ -61,7 +61,7 @@ func (r *Reconciler) applied(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	p.log.InfoContext(ctx, "Node joined", "node", p.m.NodeName(), "node_uid", j.NodeUID, "configuration", string(j.Version.Name), "version", j.Version.Version)
+	p.log.InfoContext(ctx, "joined Node", "node", p.m.NodeName(), "node_uid", j.NodeUID, "configuration", string(j.Version.Name), "version", j.Version.Version)
 	r.normal(p.m, hostsv1.EventNodeJoined, "Node %s runs version %d of %s", p.m.NodeName(), j.Version.Version, j.Version.Name)
 	if s := p.m.Status.Repave; s != nil && j.BootID != "" {
 		r.opts.Count.Repaved(s.Reason, "Joined")

@@ -98,7 +98,7 @@ func (r *Reconciler) deleteNode(ctx context.Context, p *pass, n nodes.Instancele
 func (r *Reconciler) undrained(ctx context.Context, node string) int {
 	var pods corev1.PodList
 	if err := r.opts.Nodes.Live.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}); err != nil {
-		r.opts.Log.DebugContext(ctx, "Pods of a deleted Node not listed", "node", node, "error", err)
+		r.opts.Log.DebugContext(ctx, "cannot list the Pods of a deleted Node", "node", node, "error", err)
 		return 0
 	}
 	n := 0
