@@ -219,7 +219,7 @@ func phase(in Input, d Decision) hostsv1.HostMachinePhase {
 		return hostsv1.PhaseProvisioning
 	case in.Desired.Version == nil:
 		return hostsv1.PhaseAwaitingConfiguration
-	case builds(m) && !is(hostsv1.ConditionRepaveFailed):
+	case underWay(m) && !is(hostsv1.ConditionRepaveFailed):
 		return phaseOfBuild(m, is(hostsv1.ConditionPaved))
 	case is(hostsv1.ConditionReady):
 		return hostsv1.PhaseReady
@@ -227,8 +227,8 @@ func phase(in Input, d Decision) hostsv1.HostMachinePhase {
 	return hostsv1.PhaseNotReady
 }
 
-// builds is whether a machine has been told to build what has not joined.
-func builds(m *hostsv1.HostMachine) bool {
+// underWay is whether a machine has been told to build what has not joined.
+func underWay(m *hostsv1.HostMachine) bool {
 	a, repave := assigned(m), m.Status.Repave
 	return a != nil && refers(m) == "" && (repave == nil || repave.Epoch == a.Epoch)
 }
