@@ -16,8 +16,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nstance_machine_assignment_calls_total",
-			Help: "Calls of operators about assignments, by call (put, delete, confirm) and result (stored, repeated, refused, failed).",
-		}, []string{"call", "result"}),
+			Help: "Calls of operators about assignments, by operation (put, delete, confirm) and result (stored, repeated, refused, failed).",
+		}, []string{"operation", "result"}),
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nstance_machine_work_sent_total", Help: "Messages about node machines sent to agents, by kind (assignment, credential, confirmation).",
 		}, []string{"kind"}),
