@@ -143,10 +143,11 @@ e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud
 .PHONY: kube-components
 kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/capi-core.yaml $(TOOLS)/clusterctl $(TOOLS)/helm ## Build the parts of Kubernetes that tests start
 
-# The tests of e2e/suite/operator wait more than they compute, so the others run beside them.
+# One package after another: each starts a control plane, and two of them on two processors make
+# calls of one operator run out of time.
 .PHONY: e2e
 e2e: build kube-components $(TOOLS)/kubeadm ## Run the tests on a real Kubernetes control plane
-	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 2 -tags kube $(TESTFLAGS) ./e2e/suite/operator/... ./e2e/suite/install/... ./e2e/suite/demand/stories ./e2e/env/kube/...
+	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/suite/operator/... ./e2e/suite/install/... ./e2e/suite/demand/stories ./e2e/env/kube/...
 
 # Where a node image can be pulled, its name; else one is made. KUBECONFIG counts where it is said
 # to make: nobody installs this in the cluster that his shell happens to be about.
