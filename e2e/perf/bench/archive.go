@@ -30,7 +30,7 @@ type archive struct {
 
 	cfg    string                           // of its leaders; empty: that of all worlds
 	driver driver.Driver                    // nil: the cloud
-	adapt  func(rec *layout.InstanceRecord) // of each copy; nil: it is like the model
+	adapt  func(rec *layout.InstanceRecord) // of each record; nil: it stays as a shard made it
 }
 
 // archiveGeneration is that of the snapshot, above any that the model's shard left.
@@ -107,6 +107,14 @@ func (a *archive) model(ctx context.Context, nursery *nursery) (one stored, err 
 	}
 	one.record, err = layout.DecodeInstanceRecord(key, object.Data)
 	one.data, one.etag = object.Data, object.ETag
+	if err != nil || a.adapt == nil {
+		return one, err
+	}
+	a.adapt(&one.record)
+	if one.data, err = one.record.Encode(); err != nil {
+		return one, err
+	}
+	one.etag, err = a.store.PutIfMatch(ctx, key, one.data, object.ETag)
 	return one, err
 }
 
@@ -126,9 +134,6 @@ func (a *archive) copy(ctx context.Context, model layout.InstanceRecord, group s
 		return one, err
 	}
 	rec.Group, rec.NonceSHA256 = group, strings.Repeat("0", 35)+string(rec.ID)
-	if a.adapt != nil {
-		a.adapt(&rec)
-	}
 	vm, err := a.machine(ctx, rec)
 	if err != nil {
 		return one, err
