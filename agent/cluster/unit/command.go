@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"nstance.dev/agent/cluster"
 	"nstance.dev/protos/binding"
@@ -34,16 +35,19 @@ var succeeded = outcome{}
 // command runs a program to its end, or until ctx ends, and returns how it ended. What it prints
 // goes to output; it reads nothing.
 func (u *Unit) command(ctx context.Context, output *tail, env []string, path string, args ...string) outcome {
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = "/", env, output, output
-	// A group of its own: what is ended is ended with all that it has started.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = u.opts.Grace
-	if err := cmd.Start(); err != nil {
+	cmd, err := started(ctx, func() *exec.Cmd {
+		cmd := exec.CommandContext(ctx, path, args...)
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = "/", env, output, output
+		// A group of its own: what is ended is ended with all that it has started.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+		cmd.WaitDelay = u.opts.Grace
+		return cmd
+	})
+	if err != nil {
 		return outcome{binding.NoExit, reason(err)}
 	}
-	err := cmd.Wait()
+	err = cmd.Wait()
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -57,6 +61,27 @@ func (u *Unit) command(ctx context.Context, output *tail, env []string, path str
 		return outcome{exit.ExitCode(), exit.String()}
 	}
 	return outcome{binding.NoExit, reason(err)}
+}
+
+// busyTime is how long a program that is still open for writing is tried again.
+const busyTime = 2 * time.Second
+
+// started starts what make makes. A file that was just written can't be run while a process has it
+// open for writing, and each process that another thread of this one starts has it open for a
+// moment, between fork and exec (https://go.dev/issue/22315): it is tried again.
+func started(ctx context.Context, make func() *exec.Cmd) (*exec.Cmd, error) {
+	for waited, wait := time.Duration(0), time.Millisecond; ; waited, wait = waited+wait, 2*wait {
+		cmd := make()
+		err := cmd.Start()
+		if !errors.Is(err, syscall.ETXTBSY) || waited > busyTime {
+			return cmd, err
+		}
+		select {
+		case <-ctx.Done():
+			return cmd, err
+		case <-time.After(wait):
+		}
+	}
 }
 
 // interruption is why a program was ended.
