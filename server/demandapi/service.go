@@ -46,8 +46,10 @@ type Caller struct {
 
 // Options are what a [Service] works with. All are required.
 type Options struct {
-	Caller  func(context.Context) Caller
-	Gone    func(identity.ID) <-chan struct{} // closed once the record of an operator is deleted
+	Caller func(context.Context) Caller
+	// Attend returns what is closed once the record of an operator is deleted, which it follows
+	// until ctx ends.
+	Attend  func(ctx context.Context, id identity.ID) <-chan struct{}
 	Metrics *Metrics
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -102,7 +104,7 @@ func (s *Service) Session(stream demandpb.ShardService_SessionServer) error {
 		}
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-	case <-s.opts.Gone(caller.ID):
+	case <-s.opts.Attend(ctx, caller.ID):
 		err = errRevoked
 	case <-caller.Link.Done():
 		err = errOver

@@ -109,7 +109,7 @@ func newWorld(t *testing.T) *world {
 			}
 			return c
 		},
-		Gone: func(identity.ID) <-chan struct{} { return w.revoked }, Metrics: NewMetrics(nil), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Attend: func(context.Context, identity.ID) <-chan struct{} { return w.revoked }, Metrics: NewMetrics(nil), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	}))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

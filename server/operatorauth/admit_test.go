@@ -204,6 +204,58 @@ func TestS13_RevokedOperatorEnds(t *testing.T) {
 	})
 }
 
+// TestS13_WhoIsAttendedToEndsWithoutACall: the record of an operator that is served for long is read between two
+// listings, for as long as that lasts; one that cannot be read ends nobody, and who is not attended to costs nothing.
+func TestS13_WhoIsAttendedToEndsWithoutACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		leader := w.leader()
+		goes, _ := w.operator(leader, "b")
+		left, _ := w.operator(leader, "default")
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = leader.Run(ctx) })
+		defer running.Wait()
+		defer cancel()
+		serving, over := context.WithCancel(ctx)
+		gone := leader.Attend(serving, goes.ID)
+		leader.Attend(serving, goes.ID) // as a session that replaces another one does
+		before, end := context.WithCancel(ctx)
+		leader.Attend(before, left.ID)
+		end()
+		synctest.Wait()
+
+		calls := w.store.Calls()
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if n := w.store.Calls() - calls; n != 1 || ended(gone) {
+			t.Errorf("%d calls of storage for one operator, ended: %t", n, ended(gone))
+		}
+		w.revoke(goes)
+		w.revoke(left)
+		w.store.SetFaults(func(memory.Call) memory.Fault { return memory.Fault{Before: objectstore.ErrUnavailable} })
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if ended(gone) {
+			t.Error("a record that could not be read has ended an operator")
+		}
+		w.store.SetFaults(nil)
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if !ended(gone) || ended(leader.Gone(left.ID)) {
+			t.Errorf("30 s later the operator that is served has ended: %t, the other one: %t", ended(gone), ended(leader.Gone(left.ID)))
+		}
+		over()
+		synctest.Wait()
+		calls = w.store.Calls()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := w.store.Calls() - calls; n != 0 {
+			t.Errorf("%d calls of storage for nobody", n)
+		}
+	})
+}
+
 // TestS13_RemovedOperatorStaysOut: neither a leader that never heard of the
 // operator, nor the nonce that once let it in, bring it back.
 func TestS13_RemovedOperatorStaysOut(t *testing.T) {

@@ -12,21 +12,66 @@ import (
 	"nstance.dev/server/objectstore"
 )
 
-// Run reads the records now and then every interval, so that operators deleted
-// by somebody else end, until ctx does. It returns nil then.
+// Run reads the records now and then every interval, and those of operators that are attended
+// to more often, so that operators deleted by somebody else end, until ctx does. It returns nil
+// then.
 func (r *Registry) Run(ctx context.Context) error {
-	ticker := time.NewTicker(r.opts.Interval)
-	defer ticker.Stop()
-	for {
-		if err := r.Refresh(ctx); err != nil && ctx.Err() == nil {
+	all, attended := time.NewTicker(r.opts.Interval), time.NewTicker(r.opts.Attention)
+	defer all.Stop()
+	defer attended.Stop()
+	for look := r.Refresh; ; {
+		if err := look(ctx); err != nil && ctx.Err() == nil {
 			r.opts.Log.WarnContext(ctx, "operators not read", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-all.C:
+			look = r.Refresh
+		case <-attended.C:
+			look = r.recheck
 		}
 	}
+}
+
+// Attend is [Registry.Gone] for who serves an operator for long, until ctx ends: the operator need not
+// make another call for somebody to notice that its record was deleted.
+func (r *Registry) Attend(ctx context.Context, id identity.ID) <-chan struct{} {
+	r.mu.Lock()
+	r.attended[id]++
+	r.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.attended[id]--; r.attended[id] == 0 {
+			delete(r.attended, id)
+		}
+	})
+	return r.Gone(id)
+}
+
+// recheck reads the records of the operators that are attended to. Like [Registry.Refresh] it ends
+// nobody whose record cannot be read.
+func (r *Registry) recheck(ctx context.Context) (unread error) {
+	served := map[identity.ID]*operator{}
+	r.mu.Lock()
+	for id := range r.attended {
+		if op := r.known[id]; op != nil {
+			served[id] = op
+		}
+	}
+	r.mu.Unlock()
+	for id, known := range served {
+		switch rec, etag, err := r.read(ctx, known.rec.Key()); {
+		case errors.Is(err, objectstore.ErrNotFound):
+			r.forget(id)
+		case err != nil:
+			unread = errors.Join(unread, err)
+		case etag != known.etag:
+			r.learn(rec, etag)
+		}
+	}
+	return unread
 }
 
 // Refresh reads the records that are new or changed, and ends the operators

@@ -26,6 +26,7 @@ type Options struct {
 	HasTenant func(string) bool           // whether a tenant is configured in the server's own shard
 	Cache     *cache.Cache                // gets a copy of the records that are known; may be nil
 	Interval  time.Duration               // between two readings of all records; 5m
+	Attention time.Duration               // between two of the record of an operator that is attended to; 30s
 	NewID     func() (identity.ID, error) // identity.NewID with the operators' prefix
 	Now       func() time.Time            // time.Now
 	Log       *slog.Logger                // slog.Default
@@ -34,6 +35,9 @@ type Options struct {
 func (o *Options) defaults() {
 	if o.Interval <= 0 {
 		o.Interval = 5 * time.Minute
+	}
+	if o.Attention <= 0 {
+		o.Attention = 30 * time.Second
 	}
 	if o.NewID == nil {
 		o.NewID = newID
@@ -55,18 +59,19 @@ func newID() (identity.ID, error) { return identity.NewID(identity.OperatorPrefi
 type Registry struct {
 	opts Options
 
-	mu     sync.Mutex
-	lead   context.Context //nolint:containedctx // the cluster leadership, valid or over: it bounds effects, not calls; nil: never had it
-	known  map[identity.ID]*operator
-	unread map[identity.ID]string // tenants of records that are there and could not be read
-	misses misses
+	mu       sync.Mutex
+	lead     context.Context //nolint:containedctx // the cluster leadership, valid or over: it bounds effects, not calls; nil: never had it
+	known    map[identity.ID]*operator
+	attended map[identity.ID]int    // by how many
+	unread   map[identity.ID]string // tenants of records that are there and could not be read
+	misses   misses
 }
 
 // New returns a registry that knows nobody yet. It starts nothing.
 func New(opts Options) *Registry {
 	opts.defaults()
 	return &Registry{
-		opts: opts, known: map[identity.ID]*operator{}, unread: map[identity.ID]string{},
+		opts: opts, known: map[identity.ID]*operator{}, attended: map[identity.ID]int{}, unread: map[identity.ID]string{},
 		misses: misses{until: map[miss]time.Time{}},
 	}
 }

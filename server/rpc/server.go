@@ -82,7 +82,7 @@ func NewOperatorServer(opts Options, conf *tls.Config) *Server {
 		Static: opts.Shard.Static, Operators: opts.Operators, Config: opts.Config, Log: opts.Log, Now: opts.Now,
 	}))
 	demandpb.RegisterShardServiceServer(s.grpc, demandapi.New(demandapi.Options{
-		Caller: demandCaller, Gone: opts.Operators.Gone, Metrics: opts.Metrics.demand, Log: opts.Log, Now: opts.Now,
+		Caller: demandCaller, Attend: opts.Operators.Attend, Metrics: opts.Metrics.demand, Log: opts.Log, Now: opts.Now,
 	}))
 	return s.complete(g)
 }
