@@ -21,7 +21,7 @@ var sessionSettings = []setting{
 // rollupSettings say how what the cluster needs is added up and sent.
 var rollupSettings = []setting{
 	duration("demand-rollup-interval", "10s", "how often each shard is told what the cluster needs", func(s *Settings) *time.Duration { return &s.Demand.Rollups.Interval }, 100*time.Millisecond, 10*time.Minute),
-	duration("demand-rollup-min-interval", "1s", "time from a change to the message with it; 0: changes wait for the interval", func(s *Settings) *time.Duration { return &s.Demand.Rollups.MinInterval }, 0, 10*time.Minute),
+	duration("demand-rollup-min-interval", "1s", "time from a change to the message with it, at most; where no change follows for a fifth of that, it is sent then. 0: changes wait for the interval", func(s *Settings) *time.Duration { return &s.Demand.Rollups.MinInterval }, 0, 10*time.Minute),
 	number("demand-acknowledge-concurrency", "16", "CapacityRequests that are acknowledged at once", func(s *Settings) *int { return &s.Demand.Rollups.Acknowledgements }, 1, 1000),
 	toggle("demand-count-foreign-nodes", false, "count Pods on Nodes that are no machines of a shard, too: then machines are bought for them", func(s *Settings) *bool { return &s.Demand.Rollups.CountForeign }),
 	choice("unit-classes", "pow2", "whether what Pods ask for is told apart by its size: pow2 (a class for each doubling of cpu and memory) or off", func(s *Settings) *UnitClasses { return &s.Demand.Rollups.UnitClasses }, UnitClassesPow2, UnitClassesOff),

@@ -89,15 +89,17 @@ func TestPace(t *testing.T) {
 	}{
 		"a session begins":                    {time.Second, func(*Pace) {}, begin},
 		"nothing changes":                     {time.Second, func(p *Pace) { p.Began(at(1)) }, at(11)},
-		"a change":                            {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(5)) }, at(6)},
+		"a change":                            {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(5)) }, at(5.2)},
+		"two changes":                         {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(5)); p.Changed(at(5.1)) }, at(5.3)},
 		"many changes":                        {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(5)); p.Changed(at(5.9)) }, at(6)},
-		"a change while one is built":         {time.Second, func(p *Pace) { p.Changed(at(0.5)); p.Began(at(1)); p.Changed(at(1.1)) }, at(2.1)},
-		"a change just before the interval":   {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(10.5)) }, at(11)},
+		"a change while one is built":         {time.Second, func(p *Pace) { p.Changed(at(0.5)); p.Began(at(1)); p.Changed(at(1.1)) }, at(1.3)},
+		"the end of many changes":             {time.Second, func(p *Pace) { p.Changed(at(0.1)); p.Changed(at(1)); p.Began(at(1.1)); p.Changed(at(1.2)) }, at(1.4)},
+		"a change just before the interval":   {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(10.5)); p.Changed(at(10.9)) }, at(11)},
 		"a change before the first was built": {time.Second, func(p *Pace) { p.Changed(at(1)) }, begin},
 		"changes wait for the interval":       {0, func(p *Pace) { p.Began(at(1)); p.Changed(at(5)) }, at(11)},
 		"it was held":                         {time.Second, func(p *Pace) { p.Began(at(0)); p.Held(at(-0.5)) }, at(9.5)},
 		"held, and another one since":         {time.Second, func(p *Pace) { p.Held(at(1)); p.Began(at(5)) }, at(15)},
-		"held, and a change":                  {time.Second, func(p *Pace) { p.Began(at(0)); p.Held(at(0.1)); p.Changed(at(2)) }, at(3)},
+		"held, and a change":                  {time.Second, func(p *Pace) { p.Began(at(0)); p.Held(at(0.1)); p.Changed(at(2)) }, at(2.2)},
 	} {
 		p := NewPace(begin, 10*time.Second, tt.least)
 		tt.do(p)
@@ -111,5 +113,48 @@ func TestPace(t *testing.T) {
 	p.Held(at(1))
 	if due := p.Due(); !due.Equal(at(11)) {
 		t.Errorf("held: due after %v", due.Sub(begin))
+	}
+}
+
+// Of changes that come one after another a few are sent at once; then it is one roll-up in each least time, and a
+// change waits no longer than that whatever comes after it.
+func TestPaceOfChangesThatDoNotEnd(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for _, every := range []time.Duration{10 * time.Millisecond, 150 * time.Millisecond, 210 * time.Millisecond, 300 * time.Millisecond, 900 * time.Millisecond} {
+		p := NewPace(begin, 10*time.Second, time.Second)
+		p.Began(begin)
+		rollups, waits := 0, time.Time{}
+		const tick, lasts = 5 * time.Millisecond, time.Minute
+		for since := tick; since <= lasts; since += tick {
+			now := begin.Add(since)
+			if since%every == 0 {
+				p.Changed(now)
+				if waits.IsZero() {
+					waits = now
+				}
+			}
+			if !p.Due().After(now) {
+				rollups++
+				p.Began(now)
+				waits = time.Time{}
+			}
+			if !waits.IsZero() && now.Sub(waits) > time.Second {
+				t.Fatalf("a change each %v: one waits for %v", every, now.Sub(waits))
+			}
+		}
+		if most := int(lasts/time.Second) + hurried + 1; rollups > most {
+			t.Errorf("a change each %v: %d roll-ups in %v, want %d at most", every, rollups, lasts, most)
+		}
+	}
+	// After a while without changes they are sent at once again.
+	p := NewPace(begin, time.Hour, time.Second)
+	p.Began(begin)
+	for i := range 10 {
+		p.Changed(begin.Add(time.Duration(i) * 300 * time.Millisecond))
+		p.Began(p.Due())
+	}
+	later := begin.Add(time.Minute)
+	if p.Changed(later); !p.Due().Equal(later.Add(200 * time.Millisecond)) {
+		t.Errorf("a change after a minute without any is due after %v", p.Due().Sub(later))
 	}
 }

@@ -6,26 +6,55 @@ import "time"
 // it when the same is said for long enough.
 const HeldFor = 10 * time.Second
 
+const (
+	// settled is the part of the least time for which nothing may have changed for a change to be sent
+	// before its time: then what belongs together has most likely come.
+	settled = 5
+	// hurried is how many roll-ups with changes may be sent one soon after another. Over time it is one
+	// for each least time, as if none were sent before its time.
+	hurried = 3
+)
+
 // Pace says when the roll-ups of one session are due. Use [NewPace] for each session.
 type Pace struct {
 	interval, least time.Duration
-	// regular, changed and held are when a roll-up is due for each reason; zero: it is not.
-	regular, changed, held time.Time
+	// regular, changed, quiet and held are when a roll-up is due for each reason; zero: it is not.
+	// Quiet is put off by each change, changed is not.
+	regular, changed, quiet, held time.Time
+	// spent is up to when time is used up: each roll-up with changes uses the least time, and one is
+	// sent before its time only where as much is left.
+	spent time.Time
 }
 
 // NewPace returns the pace of a session that begins now, for which a roll-up is due at once.
-// After that one is due every interval, and least after a change; with a least of 0 or less
-// changes wait for the interval.
+// After that one is due every interval, and least after a change, or a fifth of that after the
+// last of several; with a least of 0 or less changes wait for the interval.
 func NewPace(now time.Time, interval, least time.Duration) *Pace {
 	return &Pace{interval: interval, least: least, regular: now}
 }
 
-// Changed hears that what is asked for has changed. Further changes do not put the roll-up
-// off, so many at once make one roll-up and none waits long.
+// Changed hears that what is asked for has changed. Further changes put the roll-up off no longer
+// than for the least time after the first of them, so many at once make one roll-up and none waits
+// long; where none follow, it is due sooner.
 func (p *Pace) Changed(now time.Time) {
-	if p.least > 0 && p.changed.IsZero() {
+	if p.least <= 0 {
+		return
+	}
+	if p.changed.IsZero() {
 		p.changed = now.Add(p.least)
 	}
+	p.quiet = time.Time{}
+	if !p.used(now).After(now.Add(-p.least)) {
+		p.quiet = now.Add(p.least / settled)
+	}
+}
+
+// used is up to when time is used up; what is left is for no more than hurried roll-ups.
+func (p *Pace) used(now time.Time) time.Time {
+	if earliest := now.Add(-hurried * p.least); p.spent.Before(earliest) {
+		return earliest
+	}
+	return p.spent
 }
 
 // Held hears that the shard held the last roll-up back.
@@ -35,13 +64,18 @@ func (p *Pace) Held(now time.Time) { p.held = now.Add(HeldFor) }
 // a reason for the next one. A build that fails began as well: the next one is due at the
 // interval.
 func (p *Pace) Began(now time.Time) {
-	p.regular, p.changed, p.held = now.Add(p.interval), time.Time{}, time.Time{}
+	if !p.changed.IsZero() {
+		if p.spent = p.used(now).Add(p.least); p.spent.After(now) {
+			p.spent = now
+		}
+	}
+	p.regular, p.changed, p.quiet, p.held = now.Add(p.interval), time.Time{}, time.Time{}, time.Time{}
 }
 
 // Due returns when the next roll-up is to be built; what is past is due now.
 func (p *Pace) Due() time.Time {
 	due := p.regular
-	for _, other := range []time.Time{p.changed, p.held} {
+	for _, other := range []time.Time{p.changed, p.quiet, p.held} {
 		if !other.IsZero() && other.Before(due) {
 			due = other
 		}

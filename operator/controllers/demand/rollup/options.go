@@ -19,7 +19,7 @@ type Options struct {
 	// Overheads tells the shards what each machine carries for DaemonSets.
 	Overheads bool
 	// Interval is the time between roll-ups of a shard, Least that from a change to the roll-up
-	// with it; with a Least of 0 changes wait for the interval.
+	// with it, at most; with a Least of 0 changes wait for the interval.
 	Interval, Least time.Duration
 	// Acknowledgements is how many patches are under way at once.
 	Acknowledgements int
