@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -19,8 +18,7 @@ var podSettings = []setting{
 	rate("demand-upc-qps", "50", "calls to the API server in a second, over time, of the controller that writes CapacityRequests for Pods", func(s *Settings) *float32 { return &s.Demand.Pods.QPS }),
 	number("demand-upc-burst", "100", "calls of that controller at once", func(s *Settings) *int { return &s.Demand.Pods.Burst }, 1, 100000),
 	number("demand-upc-workers", "16", "Pods that it works on at once", func(s *Settings) *int { return &s.Demand.Pods.Workers }, 1, 1000),
-	duration("demand-upc-cache-sync-timeout", "10m", "time that the first list of all Pods may take", func(s *Settings) *time.Duration { return &s.Demand.Pods.CacheSyncTimeout }, time.Second, 24*time.Hour),
-	number("demand-upc-page-size", "500", "objects in an answer to that list, where the API server neither streams it nor has it in memory", func(s *Settings) *int { return &s.Demand.Pods.PageSize }, 1, 100000),
+	number("demand-upc-page-size", "500", "objects in an answer to the first list of all Pods, where the API server neither streams it nor has it in memory", func(s *Settings) *int { return &s.Demand.Pods.PageSize }, 1, 100000),
 	toggle("affinity-alternatives", true, "carry several terms of node affinity, and Gt and Lt; false: the first term counts alone, and Gt and Lt count as Exists", func(s *Settings) *bool { return &s.Demand.Pods.Alternatives }),
 	toggle("volume-topology", true, "carry the zones and regions of a Pod's volumes", func(s *Settings) *bool { return &s.Demand.Pods.VolumeTopology }),
 	list("penalty-annotation-prefix", "nstance.dev", "prefix of the Pod annotations PREFIX/interruption-penalty and PREFIX/reclamation-penalty; given more than once, the first that a Pod has counts", func(s *Settings) *[]string { return &s.Demand.Pods.PenaltyPrefixes }, annotationPrefix),
@@ -35,7 +33,7 @@ var PodDemand = Program{
 			flag: "namespace", env: "NSTANCE_NAMESPACE", fallback: "", meaning: "namespace of the Lease that its replicas elect a leader with; the Pod's own where it is not set",
 			set: into(func(s *Settings) *string { return &s.Namespace }, namespace),
 		}},
-		named(processSettings, "kubeconfig", "health-probe-bind-address", "metrics-bind-address", "pprof-bind-address", "metrics-secure", "leader-elect"),
+		named(processSettings, "kubeconfig", "health-probe-bind-address", "metrics-bind-address", "pprof-bind-address", "metrics-secure", "leader-elect", "cache-sync-timeout"),
 		podSettings, logSettings,
 	),
 }

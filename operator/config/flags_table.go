@@ -66,6 +66,7 @@ var processSettings = []setting{
 	number("max-concurrent-reconciles", "10", "objects of a kind that are worked on at once", func(s *Settings) *int { return &s.MaxConcurrentReconciles }, 1, 1000),
 	rateOrNone("kube-api-qps", "-1", "calls to the API server in a second, over time; -1: no limit here, the API server's priority and fairness decides", func(s *Settings) *float32 { return &s.KubeAPI.QPS }),
 	number("kube-api-burst", "100", "calls to the API server at once, where --kube-api-qps is a limit", func(s *Settings) *int { return &s.KubeAPI.Burst }, 1, 100000),
+	duration("cache-sync-timeout", "10m", "time that the first list of all objects of a kind may take; a process that waits longer than that ends", func(s *Settings) *time.Duration { return &s.KubeAPI.CacheSyncTimeout }, time.Second, 24*time.Hour),
 
 	number("drain-concurrency", "10", "Nodes that are drained at once", func(s *Settings) *int { return &s.DrainConcurrency }, 1, 1000),
 	rate("eviction-qps", "20", "evictions in a second", func(s *Settings) *float32 { return &s.EvictionQPS }),

@@ -90,10 +90,11 @@ type Environment struct {
 	JSON bool // speak JSON with the API server
 }
 
-// KubeAPI bounds the calls to the API server.
+// KubeAPI bounds the calls to the API server, and what is waited for.
 type KubeAPI struct {
-	QPS   float32 // over time; negative: no limit
-	Burst int
+	QPS              float32 // over time; negative: no limit
+	Burst            int
+	CacheSyncTimeout time.Duration // of the first list of each kind
 }
 
 // Demand are the settings of demand mode.
@@ -129,11 +130,10 @@ func (d Demand) MakesJoinTokens() bool {
 type DemandPods struct {
 	Controller bool // the process writes them, where demand mode is on
 
-	QPS              float32 // of the controller's own client
-	Burst            int
-	Workers          int
-	CacheSyncTimeout time.Duration
-	PageSize         int // objects in an answer, where the API server cannot stream a list
+	QPS      float32 // of the controller's own client
+	Burst    int
+	Workers  int
+	PageSize int // objects in an answer, where the API server cannot stream a list
 
 	Alternatives    bool // several terms of node affinity, Gt and Lt are carried
 	VolumeTopology  bool
@@ -164,7 +164,7 @@ type DemandReclaim struct {
 // DemandRollups say how what the cluster needs is added up and sent.
 type DemandRollups struct {
 	Interval         time.Duration
-	MinInterval      time.Duration // from a change to the roll-up with it; 0: changes wait for the interval
+	MinInterval      time.Duration // from a change to the roll-up with it, at most; 0: changes wait for the interval
 	Acknowledgements int           // CapacityRequests that are acknowledged at once
 	CountForeign     bool          // Pods on Nodes that are no machines of a shard count
 	UnitClasses      UnitClasses

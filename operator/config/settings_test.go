@@ -45,12 +45,12 @@ func defaults() config.Settings {
 		Config: "/etc/nstance/operator/config.yaml", Namespace: "pod",
 		Listeners: config.Listeners{ProbeAddress: ":8081", MetricsAddress: "0", PprofAddress: "0", MetricsSecure: true},
 		Webhooks:  true, WebhookPort: 9443,
-		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPI: config.KubeAPI{QPS: -1, Burst: 100},
+		MachinePoolMachines: true, MaxConcurrentReconciles: 10, KubeAPI: config.KubeAPI{QPS: -1, Burst: 100, CacheSyncTimeout: 10 * time.Minute},
 		DrainConcurrency: 10, EvictionQPS: 20, DrainForce: config.ForceAtDeadline,
 		OnDemand: config.OnDemandOff, OnDemandProvisionTimeout: 15 * time.Minute, OnDemandLinger: time.Minute, OnDemandMaxPerNamespace: 10,
 		LeaderElect: true,
 		Demand: config.Demand{PodSource: config.PodSourceBoth, Bootstrap: noTemplate, Pods: config.DemandPods{
-			Controller: true, QPS: 50, Burst: 100, Workers: 16, CacheSyncTimeout: 10 * time.Minute, PageSize: 500,
+			Controller: true, QPS: 50, Burst: 100, Workers: 16, PageSize: 500,
 			Alternatives: true, VolumeTopology: true, PenaltyPrefixes: []string{"nstance.dev"},
 		}, Sessions: demandSessions, Rollups: demandRollups, Reclaim: config.DemandReclaim{FitCheck: true, ForeignAnnotations: true}},
 		PollInterval: 30 * time.Second, UnreachableGrace: 30 * time.Second, RedirectAfter: time.Minute,
@@ -93,7 +93,7 @@ func TestSettings(t *testing.T) {
 		},
 		{
 			name: "a limit of calls", args: []string{"--kube-api-qps=50", "--kube-api-burst=60"},
-			change: func(s *config.Settings) { s.KubeAPI = config.KubeAPI{QPS: 50, Burst: 60} },
+			change: func(s *config.Settings) { s.KubeAPI.QPS, s.KubeAPI.Burst = 50, 60 },
 		},
 		{name: "no limit of calls", args: []string{"--kube-api-qps=-1"}, change: func(*config.Settings) {}},
 		{
@@ -120,12 +120,13 @@ func TestSettings(t *testing.T) {
 		{
 			name: "demand mode", args: []string{
 				"--demand", "--pod-source=cr", "--pod-controller=false", "--demand-upc-qps=2000", "--demand-upc-burst=4000", "--demand-upc-workers=32",
-				"--demand-upc-cache-sync-timeout=20m", "--demand-upc-page-size=1000", "--affinity-alternatives=false", "--volume-topology=false",
+				"--cache-sync-timeout=20m", "--demand-upc-page-size=1000", "--affinity-alternatives=false", "--volume-topology=false",
 				"--penalty-annotation-prefix=nstance.dev", "--penalty-annotation-prefix=other.example", "--priority-class-penalties=/p.yaml",
 			},
 			change: func(s *config.Settings) {
+				s.KubeAPI.CacheSyncTimeout = 20 * time.Minute
 				s.Demand = config.Demand{Enabled: true, PodSource: config.PodSourceCR, Bootstrap: noTemplate, Pods: config.DemandPods{
-					QPS: 2000, Burst: 4000, Workers: 32, CacheSyncTimeout: 20 * time.Minute, PageSize: 1000,
+					QPS: 2000, Burst: 4000, Workers: 32, PageSize: 1000,
 					PenaltyPrefixes: []string{"nstance.dev", "other.example"}, PenaltyFile: "/p.yaml",
 				}, Sessions: demandSessions, Rollups: demandRollups, Reclaim: config.DemandReclaim{FitCheck: true, ForeignAnnotations: true}}
 			},
@@ -194,7 +195,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 	args := []string{
 		"stray", "--unknown", "--also-unknown=1", "--webhook-port=99999", "--leader-elect=maybe", "--drain-force=Sometimes",
 		"--poll-interval=1s", "--shard-unreachable-grace=60s,30s", "--metrics-bind-address=8080", "--eviction-qps=0", "--kube-api-qps=0",
-		"--pod-source=pods", "--demand-upc-qps=-1", "--demand-upc-workers=0", "--demand-upc-cache-sync-timeout=0s", "--penalty-annotation-prefix=a/b",
+		"--pod-source=pods", "--demand-upc-qps=-1", "--demand-upc-workers=0", "--cache-sync-timeout=0s", "--penalty-annotation-prefix=a/b",
 		"--demand-join-token-life=9m", "--demand-join-token-groups=system:masters",
 		"--on-demand-namespaces=a,,B", "--log-level=loud", "--log-format=xml", "--memory-factor=2", "--kubeconfig=/k",
 	}
@@ -207,7 +208,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		`unexpected argument "stray"`, "unknown flag --unknown", "unknown flag --also-unknown",
 		"--webhook-port: ", "--leader-elect: ", "--drain-force: ", "--poll-interval: ", "--shard-unreachable-grace: ",
 		"--metrics-bind-address: ", "--eviction-qps: ", "--kube-api-qps: ", "--on-demand-namespaces: ", "--log-level: ", "--log-format: ",
-		"--pod-source: ", "--demand-upc-qps: ", "--demand-upc-workers: ", "--demand-upc-cache-sync-timeout: ", "--penalty-annotation-prefix: ", "--demand-join-token-life: ", "--demand-join-token-groups: ",
+		"--pod-source: ", "--demand-upc-qps: ", "--demand-upc-workers: ", "--cache-sync-timeout: ", "--penalty-annotation-prefix: ", "--demand-join-token-life: ", "--demand-join-token-groups: ",
 		"--memory-factor: ", "NSTANCE_CAPI_ENDPOINT: ", "NSTANCE_KEY_SECRET: ", "NSTANCE_K8S_JSON: ",
 		"--namespace: it is not known", "--namespace: it must be set",
 	}
@@ -242,7 +243,7 @@ func TestPodDemandHasSettingsOfItsOwn(t *testing.T) {
 	}
 	all := defaults()
 	want := config.Settings{
-		Namespace: "told", Listeners: all.Listeners, LeaderElect: true,
+		Namespace: "told", Listeners: all.Listeners, LeaderElect: true, KubeAPI: config.KubeAPI{CacheSyncTimeout: all.KubeAPI.CacheSyncTimeout},
 		OnDemand: config.OnDemandOff, Demand: config.Demand{Pods: all.Demand.Pods}, LogText: true,
 	}
 	want.Demand.Pods.Controller, want.Demand.Pods.VolumeTopology = false, false

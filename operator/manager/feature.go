@@ -111,7 +111,7 @@ const recorder = "nstance-operator"
 func (w wiring) controllerOptions() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: w.settings.MaxConcurrentReconciles,
-		CacheSyncTimeout:        w.settings.Demand.Pods.CacheSyncTimeout,
+		CacheSyncTimeout:        w.settings.KubeAPI.CacheSyncTimeout,
 		RateLimiter:             backoff.Limiter(),
 	}
 }

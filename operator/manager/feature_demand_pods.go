@@ -33,7 +33,7 @@ var podRequestFeature = feature{
 	pods: func(s config.Settings) func(from, into *corev1.Pod) { return poddemand.Keep(s.Demand.Pods) },
 	nodes: func(ctx context.Context, w wiring) error {
 		return poddemand.Add(ctx, poddemand.Parts{
-			Manager: w.mgr, Pods: w.workload.Cluster, API: w.workload.config, Settings: w.settings.Demand.Pods, Penalties: w.penalties,
+			Manager: w.mgr, Pods: w.workload.Cluster, API: w.workload.config, Settings: w.settings.Demand.Pods, CacheSync: w.settings.KubeAPI.CacheSyncTimeout, Penalties: w.penalties,
 			Metrics: metrics.NewPods(ctrlmetrics.Registry), Events: w.workload.GetEventRecorder(recorder), Log: w.notices.log,
 		})
 	},

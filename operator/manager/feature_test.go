@@ -90,7 +90,7 @@ func TestFeaturesAreNamed(t *testing.T) {
 // The first list of a hundred thousand Pods may take longer than a controller waits by default, and
 // no controller ends the process before that is over.
 func TestControllersWaitForTheFirstListOfPods(t *testing.T) {
-	w := wiring{settings: config.Settings{Demand: config.Demand{Pods: config.DemandPods{CacheSyncTimeout: 7 * time.Minute}}}}
+	w := wiring{settings: config.Settings{KubeAPI: config.KubeAPI{CacheSyncTimeout: 7 * time.Minute}}}
 	if have := w.controllerOptions().CacheSyncTimeout; have != 7*time.Minute {
 		t.Errorf("controllers wait for %v", have)
 	}

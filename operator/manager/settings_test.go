@@ -68,7 +68,7 @@ func isSettings(x ast.Expr) bool {
 	case *ast.Ident:
 		return x.Name == "s" || x.Name == "settings" || x.Name == "d"
 	case *ast.SelectorExpr:
-		return x.Sel.Name == "settings" || x.Sel.Name == "Settings" || x.Sel.Name == "Demand" || x.Sel.Name == "Pods" || x.Sel.Name == "Rollups" || x.Sel.Name == "Bootstrap"
+		return x.Sel.Name == "settings" || x.Sel.Name == "Settings" || x.Sel.Name == "Demand" || x.Sel.Name == "Pods" || x.Sel.Name == "Rollups" || x.Sel.Name == "Bootstrap" || x.Sel.Name == "KubeAPI"
 	}
 	return false
 }

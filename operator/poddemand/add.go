@@ -34,6 +34,7 @@ type Parts struct {
 	Pods      cluster.Cluster
 	API       *rest.Config // of that cluster
 	Settings  config.DemandPods
+	CacheSync time.Duration     // at most, until everything was listed
 	Penalties *penaltyfile.File // which the caller runs
 	Metrics   *metrics.Pods
 	Events    events.EventRecorder
@@ -98,6 +99,6 @@ func (p Parts) reconciler(writer client.Client) *capacityrequest.Reconciler {
 
 func (p Parts) controller() controller.Options {
 	return controller.Options{
-		MaxConcurrentReconciles: p.Settings.Workers, CacheSyncTimeout: p.Settings.CacheSyncTimeout, RateLimiter: backoff.Limiter(),
+		MaxConcurrentReconciles: p.Settings.Workers, CacheSyncTimeout: p.CacheSync, RateLimiter: backoff.Limiter(),
 	}
 }

@@ -94,7 +94,7 @@ func run(t *testing.T, faults apiserver.Faults, change func(*config.DemandPods),
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, calls: map[string]int{}, s: config.DemandPods{
-			Workers: 16, CacheSyncTimeout: 10 * time.Minute, PageSize: 500, Alternatives: true, VolumeTopology: true, PenaltyPrefixes: []string{"nstance.dev"},
+			Workers: 16, PageSize: 500, Alternatives: true, VolumeTopology: true, PenaltyPrefixes: []string{"nstance.dev"},
 		}}
 		if change != nil {
 			change(&w.s)
@@ -148,7 +148,7 @@ func (w *world) start() {
 	}
 	ctx, stop := context.WithCancel(w.t.Context())
 	err = Parts{
-		Manager: mgr, Pods: mgr, Settings: w.s, Penalties: penalties, Metrics: metrics.NewPods(prometheus.NewRegistry()),
+		Manager: mgr, Pods: mgr, Settings: w.s, CacheSync: 10 * time.Minute, Penalties: penalties, Metrics: metrics.NewPods(prometheus.NewRegistry()),
 		Events: &testworld.Events{}, Log: log.Logger(),
 	}.add(ctx, w.api.Client(Name))
 	if err != nil {

@@ -66,7 +66,7 @@ func Run(ctx context.Context, s config.Settings, o Options) error {
 		return fmt.Errorf("manager: %w", err)
 	}
 	err = Add(ctx, Parts{
-		Manager: mgr, Pods: mgr, API: api, Settings: s.Demand.Pods, Penalties: penalties,
+		Manager: mgr, Pods: mgr, API: api, Settings: s.Demand.Pods, CacheSync: s.KubeAPI.CacheSyncTimeout, Penalties: penalties,
 		Metrics: metrics.NewPods(ctrlmetrics.Registry), Events: mgr.GetEventRecorder(Name), Log: o.Log,
 	})
 	if err != nil {

@@ -130,7 +130,7 @@ func allOfDemand() values {
 		"reconnectInitialBackoff":   "1s", "reconnectMaxBackoff": "1m", "outboxCapacity": 10, "dispatchConcurrency": 8, "maxMessage": 2000000, "keepaliveInterval": "30s",
 		"keepaliveTimeout": "5s", "defaultDrainGrace": "2m", "reclaimFitCheck": false, "foreignAnnotations": false, "kubeApiQps": 20, "kubeApiBurst": 100000, "rollupInterval": "5s", "rollupMinInterval": "0s",
 		"acknowledgeConcurrency": 4, "countForeignNodes": true, "unitClasses": "off", "daemonsetOverhead": "template", "stuckPodSurcharge": false,
-		"upc": values{"qps": 2000, "burst": 4000, "workers": 32, "cacheSyncTimeout": "1h", "pageSize": 1000},
+		"upc": values{"qps": 2000, "burst": 4000, "workers": 32, "pageSize": 1000},
 	}
 }
 
@@ -147,14 +147,14 @@ var (
 
 // podsOfDemand is what they say of Pods.
 var podsOfDemand = config.DemandPods{
-	QPS: 2000, Burst: 4000, Workers: 32, CacheSyncTimeout: time.Hour, PageSize: 1000,
+	QPS: 2000, Burst: 4000, Workers: 32, PageSize: 1000,
 	PenaltyPrefixes: []string{"other.example", "nstance.dev"}, PenaltyFile: "/etc/nstance/penalties/classes.yaml",
 }
 
 // TestTheProcessOfPodsTakesItsArguments: it knows every flag that the chart gives it, they are those of the
 // operator, and the file of penalties is one that it reads.
 func TestTheProcessOfPodsTakesItsArguments(t *testing.T) {
-	v := least(values{"demand": allOfDemand()}, values{"demand": values{"upc": values{"ownProcess": true}}, "metrics": values{"secure": true}, "pprofAddr": "127.0.0.1:6060"})
+	v := least(values{"demand": allOfDemand()}, values{"demand": values{"upc": values{"ownProcess": true}}, "metrics": values{"secure": true}, "pprofAddr": "127.0.0.1:6060", "cacheSyncTimeout": "1h"})
 	r := render(t, v)
 	pod := as[appsv1.Deployment](t, find(t, r, "Deployment", "nstance-operator-pod-demand")).Spec.Template.Spec
 	c := pod.Containers[0]
@@ -163,7 +163,7 @@ func TestTheProcessOfPodsTakesItsArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Settings{
-		Namespace: "nstance", LeaderElect: true,
+		Namespace: "nstance", LeaderElect: true, KubeAPI: config.KubeAPI{CacheSyncTimeout: time.Hour},
 		Listeners: config.Listeners{ProbeAddress: ":8081", MetricsAddress: ":8080", PprofAddress: "127.0.0.1:6060", MetricsSecure: true},
 		OnDemand:  config.OnDemandOff, Demand: config.Demand{Pods: podsOfDemand},
 	}
@@ -201,7 +201,7 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 			"drain":   values{"concurrency": 3, "force": "Never", "evictionQps": 0.5},
 			"capi":    values{"serviceAccountName": "core", "endpoint": "https://api.example.com:6443", "apiServer": "https://10.0.0.9:6443"},
 			"webhook": values{"port": 9999, "certManager": values{"enabled": true}},
-			"metrics": values{"address": "0", "secure": true}, "healthProbeAddr": ":9001", "pprofAddr": "127.0.0.1:6060", "log": values{"level": "debug", "format": "text"},
+			"metrics": values{"address": "0", "secure": true}, "healthProbeAddr": ":9001", "pprofAddr": "127.0.0.1:6060", "cacheSyncTimeout": "20m", "log": values{"level": "debug", "format": "text"},
 			"extraArgs": []any{"--poll-interval=1m"},
 		}, func(s *config.Settings) {
 			s.LeaderElect, s.WatchFilter, s.MachinePoolMachines = false, "red", false
@@ -212,7 +212,7 @@ func TestTheOperatorTakesItsArguments(t *testing.T) {
 			s.ServiceAccount, s.WorkloadEndpoint, s.APIServer = "core", "https://api.example.com:6443", "https://10.0.0.9:6443"
 			s.WebhookPort, s.WebhookCertDir = 9999, "/etc/nstance/webhook"
 			s.MetricsAddress, s.MetricsSecure, s.ProbeAddress = "0", true, ":9001"
-			s.PprofAddress = "127.0.0.1:6060"
+			s.PprofAddress, s.KubeAPI.CacheSyncTimeout = "127.0.0.1:6060", 20*time.Minute
 			s.LogLevel, s.LogText, s.PollInterval = slog.LevelDebug, true, time.Minute
 		}},
 		{"demand mode", values{"demand": values{"enabled": true}}, func(s *config.Settings) { s.Demand.Enabled = true }},

@@ -105,7 +105,6 @@ in its kubeconfig needs these instead.
 - --demand-upc-qps={{ .Values.demand.upc.qps }}
 - --demand-upc-burst={{ .Values.demand.upc.burst | int }}
 - --demand-upc-workers={{ .Values.demand.upc.workers | int }}
-- --demand-upc-cache-sync-timeout={{ .Values.demand.upc.cacheSyncTimeout }}
 - --demand-upc-page-size={{ .Values.demand.upc.pageSize | int }}
 - --affinity-alternatives={{ .Values.demand.affinityAlternatives }}
 - --volume-topology={{ .Values.demand.volumeTopology }}
