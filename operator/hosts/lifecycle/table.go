@@ -38,7 +38,8 @@ func Decide(in Input, now time.Time) Decision {
 //	 5  nothing was assigned, or more than the status knows    assign the first epoch, or one above all
 //	 8  what was assigned runs and its Node has joined         mark it, write it down, tell the host
 //	 6  the host has not what was assigned, or no credential   publish, with a new credential if needed
-//	 7  the host builds                                        wait; remove the Node of the old machine
+//	 7  the host builds                                        wait; remove the Node of the old machine; what had
+//	                                                           joined before is assigned as the next epoch
 //	 9  the Node is gone, seen twice                           assign the next epoch, mode Repave
 //	10  the host gave up                                       mark what it went back to; try again if asked
 //	11  a repave would build something else                    nothing: deleting the Node is the user's word
@@ -80,6 +81,8 @@ func decide(in Input, now time.Time) Decision {
 	switch d, told := publish(in, now); {
 	case told:
 		return d
+	case forgotten(in):
+		return rebuild(in)
 	case in.Host.Report.Stage.building():
 		return building(in)
 	case gone(in):
@@ -306,6 +309,23 @@ func building(in Input) Decision {
 		d.Joined = Joined{NodeUID: in.Node.UID, ResourceVersion: in.Node.ResourceVersion}
 	}
 	return d
+}
+
+// forgotten is whether a host builds again what had joined: it has lost its journal, or the machine
+// before it heard of that. No credential is made for what has joined, so it would wait for one for ever.
+func forgotten(in Input) bool {
+	a, r, s := assigned(in.Machine), in.Host.Report, in.Host.Stored
+	return r.Stage.building() && r.running() == nil && r.CredentialNeeded && r.Epoch == a.Epoch && s != nil && s.Epoch == a.Epoch && s.Confirmed != ""
+}
+
+// rebuild assigns what a host builds again as an epoch of its own, with a credential of its own: the same
+// version, as nobody has asked for another. Its Node may be there still: the new machine takes it over.
+func rebuild(in Input) Decision {
+	d := Decision{Row: RowBuilding, Action: Assign, Reason: "the host builds again what had joined, and has no credential"}
+	d.Assignment = Assignment{
+		Mode: hostsv1.ModeRepave, Epoch: next(in), Reason: ReasonRetried, ExpectedNodeUID: in.Node.UID, Version: assigned(in.Machine).VersionReference,
+	}
+	return begin(in, d)
 }
 
 // missed is row 9: the Node that the machine has is gone.

@@ -322,6 +322,33 @@ func TestM50M57_WhileTheHostBuilds(t *testing.T) {
 	}...))
 }
 
+// Row 7, M61: what had joined and is built again, because the host has lost its journal, gets an epoch and a
+// credential of its own: nothing would come for the one that has joined.
+func TestM61_AHostThatHasForgottenItsMachine(t *testing.T) {
+	forgot := func() Input {
+		in := runs()
+		in.Desired.Version = ref(2) // nobody has asked for it
+		in.Host.Report = &Report{Epoch: 1, Stage: StageGuard, CredentialNeeded: true}
+		return in
+	}
+	again := func(node string) Decision {
+		return Decision{Row: RowBuilding, Action: Assign, Assignment: Assignment{
+			Mode: hostsv1.ModeRepave, Epoch: 2, Version: version(1), Reason: ReasonRetried, ExpectedNodeUID: node,
+		}}
+	}
+	wait := Decision{Row: RowBuilding, Action: None}
+	test(t, []row{
+		{"its Node is there", forgot(), again("node-1")},
+		{"its Node is gone", with(forgot(), func(in *Input) { in.Node = Node{Presence: NodeAbsent} }), again("")},
+		{"the machine ended before it heard that it has joined", with(forgot(), func(in *Input) { in.Host.Report.Stage = StageBoot }), again("node-1")},
+		{"it is paused", with(forgot(), func(in *Input) { in.Machine.Spec.Paused = true }), Decision{Row: RowBlocked, Action: None}},
+		{"a machine runs", with(forgot(), func(in *Input) { in.Host.Report.Slots = runs().Host.Report.Slots }), wait},
+		{"it can go on", with(forgot(), func(in *Input) { in.Host.Report.CredentialNeeded = false }), wait},
+		{"it is not taken for joined", with(forgot(), func(in *Input) { in.Host.Stored.Confirmed = "" }),
+			Decision{Row: RowTold, Action: Publish, NewCredential: true}},
+	})
+}
+
 // Row 8: M44 to M48, M58: a Node is the machine's only with the boot of the machine, and heard of.
 func TestM46M48M58_Joined(t *testing.T) {
 	join := func() Input {
