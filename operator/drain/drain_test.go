@@ -125,6 +125,7 @@ func TestResultOf(t *testing.T) {
 		{"permission", apierrors.NewForbidden(pods, "p", errors.New("x")), Result{Outcome: Failed, Message: `pods "p" is forbidden: x`}},
 		{"two budgets", many, Result{Outcome: Impossible, Message: "Internal error occurred: more than one budget"}},
 		{"no answer", errors.New("EOF"), Result{Outcome: Failed, Message: "EOF"}},
+		{"no answer in time", apierrors.NewTimeoutError("conflicts", 10), Result{Outcome: Failed, Message: "Timeout: conflicts"}},
 	} {
 		tt.want.Pod = "p"
 		if diff := cmp.Diff(tt.want, ResultOf("p", tt.err)); diff != "" {

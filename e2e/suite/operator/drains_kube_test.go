@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -141,7 +142,8 @@ func (s *system) drained(ctx context.Context, node string, memory *map[string]st
 }
 
 // asked returns the answers that the operator got since when it wanted a Pod to go: a verb
-// and a status for each.
+// and a status for each. An API server that could not decide in time, as on a busy box, has
+// not answered: the operator asks again.
 func (s *system) asked(namespace, pod string, since time.Time) ([]string, error) {
 	requests, err := s.Audit()
 	if err != nil {
@@ -152,7 +154,8 @@ func (s *system) asked(namespace, pod string, since time.Time) ([]string, error)
 		if r.Resource != "pods" || r.Namespace != namespace || r.Name != pod || r.User != s.user() || !r.Time.After(since) {
 			continue
 		}
-		if r.Subresource == "eviction" || r.Verb == "delete" {
+		decided := r.Code != http.StatusGatewayTimeout && r.Code != http.StatusServiceUnavailable
+		if decided && (r.Subresource == "eviction" || r.Verb == "delete") {
 			answers = append(answers, fmt.Sprintf("%s %d", r.Verb, r.Code))
 		}
 	}
