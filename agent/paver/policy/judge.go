@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"nstance.dev/agent/paver/render"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -103,7 +104,7 @@ func (p Policy) image(image *nstancev1.MachineImage, host Host) []Refusal {
 			field, address = "archive.storageKey", StorageAddress(source.Archive.GetStorageKey())
 		}
 		if !p.Images.Allows(address) {
-			refuse(field, "images.prefixes", "%.200q is not allowed on this host", address)
+			refuse(field, "images.prefixes", "%.200q is not allowed on this host", plain(address))
 		}
 		if len(p.Images.PublicKeys) > 0 {
 			refuse("type", "images.publicKeys", "an archive has no signature; this host needs one")
@@ -111,7 +112,7 @@ func (p Policy) image(image *nstancev1.MachineImage, host Host) []Refusal {
 	case *nstancev1.MachineImage_Debootstrap:
 		d := source.Debootstrap
 		if len(p.Images.Prefixes) > 0 && (d.GetMirror() == "" || !p.Images.Allows(d.GetMirror())) {
-			refuse("debootstrap.mirror", "images.prefixes", "%.200q is not allowed on this host", d.GetMirror())
+			refuse("debootstrap.mirror", "images.prefixes", "%.200q is not allowed on this host", plain(d.GetMirror()))
 		}
 		if p.Images.RequireDigest {
 			refuse("type", "images.requireDigest", "what debootstrap installs has no digest; this host needs one")
@@ -133,12 +134,22 @@ func (p Policy) image(image *nstancev1.MachineImage, host Host) []Refusal {
 var keyrings = []string{"/usr/share/keyrings", "/etc/apt/keyrings", "/etc/apt/trusted.gpg.d"}
 
 func isKeyring(name string) bool {
-	return slices.ContainsFunc(keyrings, func(dir string) bool { return path.Clean(name) == name && within(name, dir) })
+	return slices.ContainsFunc(keyrings, func(dir string) bool { return path.Clean(name) == name && render.Within(name, dir) })
 }
 
 // StorageAddress is the address by which policies know an archive in the object storage of the
 // servers.
 func StorageAddress(key string) string { return "storage:/" + key }
+
+// plain is an address as it may be repeated: a query may hold a signature, and a user a password.
+func plain(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Opaque != "" {
+		return "an address that cannot be read"
+	}
+	u.User, u.RawQuery, u.ForceQuery, u.Fragment = nil, "", false, ""
+	return u.String()
+}
 
 // reference is an image's reference with its registry: one without a host is of Docker Hub.
 func reference(ref string) string {
@@ -168,7 +179,7 @@ func (p Policy) artifacts(of *nstancev1.MachineArtifacts) []Refusal {
 		switch {
 		case a.MachineArtifact == nil:
 		case !p.Images.Allows(a.GetUrl()):
-			all = append(all, Refusal{field, "images.prefixes", fmt.Sprintf("%.200q is not allowed on this host", a.GetUrl()), true})
+			all = append(all, Refusal{field, "images.prefixes", fmt.Sprintf("%.200q is not allowed on this host", plain(a.GetUrl())), true})
 		case len(p.Images.PublicKeys) > 0 && len(p.Images.Prefixes) == 0:
 			// Otherwise it would take no signature to run another kubelet.
 			all = append(all, Refusal{field, "images.publicKeys", "an artifact has no signature; put the program into the image, or its address into images.prefixes", true})
@@ -211,9 +222,9 @@ func (p Policy) bind(field string, b *nstancev1.MachineBind, host Host) []Refusa
 		switch {
 		case !p.Binds.allows(name):
 			return refuse("binds.allow", "%.200q may not be bound on this host", name)
-		case slices.ContainsFunc(protected, func(dir string) bool { return within(name, dir) }) && !within(name, pushed):
+		case slices.ContainsFunc(protected, func(dir string) bool { return render.Within(name, dir) }) && !render.Within(name, pushed):
 			return refuse("binds", "%.200q belongs to the paver and the agent", name)
-		case slices.ContainsFunc(protected, func(dir string) bool { return within(dir, name) }):
+		case slices.ContainsFunc(protected, func(dir string) bool { return render.Within(dir, name) }):
 			return refuse("binds", "%.200q holds what belongs to the paver and the agent", name)
 		}
 	}

@@ -237,3 +237,26 @@ func TestPolicy_Operation(t *testing.T) {
 		t.Errorf("without a policy: %v", r)
 	}
 }
+
+// TestARefusalHoldsNoSignature: it is written to logs, and shown to whoever sees the machine.
+func TestARefusalHoldsNoSignature(t *testing.T) {
+	const secret = "marked-signature"
+	p := policy.Policy{Allow: policy.Allow{Pave: true}, Images: policy.Images{Prefixes: []string{"registry.example.com/"}}}
+	for _, address := range []string{"https://b.example.com/r.tar?X-Signature=" + secret, "https://user:" + secret + "@b.example.com/r", "https://b.example.com/%zz?" + secret, "x:" + secret} {
+		a := &nstancev1.MachineAssignment{Template: &nstancev1.MachineTemplate{
+			Image:      &nstancev1.MachineImage{Source: &nstancev1.MachineImage_Archive{Archive: &nstancev1.MachineArchive{Url: address}}},
+			Kubernetes: &nstancev1.MachineKubernetes{Artifacts: &nstancev1.MachineArtifacts{Kubelet: &nstancev1.MachineArtifact{Url: address}}},
+		}}
+		refusals := p.Judge(a, policy.Host{Verifies: true})
+		a.Template.Image = &nstancev1.MachineImage{Source: &nstancev1.MachineImage_Debootstrap{Debootstrap: &nstancev1.MachineDebootstrap{Mirror: address}}}
+		refusals = append(refusals, p.Judge(a, policy.Host{Verifies: true})...)
+		if len(refusals) != 4 {
+			t.Errorf("%d refusals", len(refusals))
+		}
+		for _, r := range refusals {
+			if strings.Contains(r.Error(), secret) {
+				t.Errorf("%v", r)
+			}
+		}
+	}
+}

@@ -17,9 +17,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"nstance.dev/agent/paver/render"
 )
 
 // Path is where the file is.
@@ -97,6 +100,8 @@ func Load(name string) (Policy, error) {
 		return Policy{}, fmt.Errorf("read machine policy: %w", err)
 	case !info.Mode().IsRegular():
 		return Policy{}, fmt.Errorf("read machine policy: %s is not a file", name)
+	case !mayOwn(info):
+		return Policy{}, fmt.Errorf("read machine policy: %s belongs to another user than root: who owns it could allow itself anything", name)
 	case info.Mode().Perm()&0o022 != 0:
 		return Policy{}, fmt.Errorf("read machine policy: %s has mode %#o: others than its owner must not be able to write it", name, info.Mode().Perm())
 	}
@@ -109,6 +114,12 @@ func Load(name string) (Policy, error) {
 		return Policy{}, fmt.Errorf("machine policy %s: %w", name, err)
 	}
 	return p, nil
+}
+
+// mayOwn says whether a file belongs to root, or to the user that this process runs as.
+func mayOwn(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid())
 }
 
 // Parse reads a policy. Members that it does not know are refused, because one that is misspelt
@@ -194,11 +205,6 @@ func (p Paths) allows(name string) bool {
 		if beginning, open := strings.CutSuffix(allowed, "*"); open {
 			return strings.HasPrefix(name, beginning)
 		}
-		return within(name, path.Clean(allowed))
+		return render.Within(name, path.Clean(allowed))
 	})
-}
-
-// within says whether a clean path is a directory or lies below it.
-func within(name, dir string) bool {
-	return name == dir || dir == "/" || strings.HasPrefix(name, dir+"/")
 }

@@ -79,8 +79,8 @@ func isText(s string) bool {
 	return strings.ToValidUTF8(s, "") == s && !strings.ContainsAny(s, "\u2028\u2029\ufeff")
 }
 
-// within says whether a clean path is a directory or lies below it.
-func within(p, dir string) bool {
+// Within says whether a clean path is a directory or lies below it.
+func Within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 

@@ -77,7 +77,7 @@ func (r *renderer) mounts() []mount {
 func (r *renderer) covered(mounts []mount) {
 	for _, m := range mounts {
 		for _, f := range r.plan.Of(Slot) {
-			if within(f.Path, m.target) {
+			if Within(f.Path, m.target) {
 				r.problem(m.field, "%q would cover %q, which is written into the machine", m.target, f.Path)
 				break
 			}
@@ -90,9 +90,9 @@ func (r *renderer) bind(field string, b *nstancev1.MachineBind) (mount, bool) {
 	switch {
 	case source == "" || target == "":
 		return mount{}, false
-	case target == "/" || within(target, "/proc"):
+	case target == "/" || Within(target, "/proc"):
 		r.problem(field+".target", "%q cannot be a target", target)
-	case within(source, RecvDir) && !b.GetReadOnly():
+	case Within(source, RecvDir) && !b.GetReadOnly():
 		r.problem(field+".readOnly", "must be true: files that the server pushes are changed by the server alone")
 	case b.GetIfPresent() && !r.there(source):
 		return mount{}, false
@@ -121,7 +121,7 @@ func (r *renderer) persisted() []mount {
 		case names[p.GetName()]:
 			r.problem(field+".name", "%q stands there twice", p.GetName())
 			continue
-		case within(target, kubeletDir) || within(kubeletDir, target):
+		case Within(target, kubeletDir) || Within(kubeletDir, target):
 			r.problem(field+".path", "%q cannot survive: each kubelet gets a certificate of its own", target)
 			continue
 		case slices.Contains(mountedOver, firstElement(target)):

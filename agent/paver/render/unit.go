@@ -134,7 +134,7 @@ func instead(at string) string {
 	switch {
 	case at == KubeletConfig:
 		return "use kubernetes.kubeletConfig"
-	case within(at, containerdCerts):
+	case Within(at, containerdCerts):
 		return "use machine.registries"
 	case path.Dir(at) == unitDir:
 		return "use a file " + at + ".d/NAME.conf"
