@@ -8,8 +8,10 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +21,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // The programs of a node machine without Kubernetes. The kubelet gets its client certificate at
@@ -48,6 +52,7 @@ echo runc stub
 
 // registry serves an archive of a root file system by TLS, and stands for an API server.
 type registry struct {
+	mux    *http.ServeMux
 	server *httptest.Server
 	sha256 string
 	roots  string // file with the certificate
@@ -88,11 +93,33 @@ func serve(t *testing.T, archive string) *registry {
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS13}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	r := &registry{server: server, sha256: sum(t, archive), roots: filepath.Join(t.TempDir(), "roots.pem")}
+	r := &registry{mux: mux, server: server, sha256: sum(t, archive), roots: filepath.Join(t.TempDir(), "roots.pem")}
 	if err := os.WriteFile(r.roots, []byte(r.bundle()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// large serves an archive that is as another one and has a file of that many random bytes.
+func (r *registry) large(t *testing.T, archive string, size int64) *nstancev1.MachineArchive {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "usr/share/large"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "usr/share/large/bytes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(f, io.LimitReader(rand.NewChaCha8([32]byte{}), size))
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "tar", "--append", "--directory", dir, "--file", archive, "./usr/share/large/bytes").CombinedOutput(); err != nil {
+		t.Fatalf("add to the archive: %v: %s", err, out)
+	}
+	r.mux.HandleFunc("/large.tar", func(w http.ResponseWriter, q *http.Request) { http.ServeFile(w, q, archive) })
+	return &nstancev1.MachineArchive{Url: r.server.URL + "/large.tar", Sha256: sum(t, archive)}
 }
 
 // bundle is the server's certificate in PEM.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,6 +70,41 @@ func TestM44M49M54_Repave(t *testing.T) {
 		if out, _ := exec.Command("grep", "--recursive", "--files-with-matches", "marked-token", b.path(place)).Output(); len(out) > 0 {
 			t.Errorf("the token is in %s", out)
 		}
+	}
+}
+
+// TestM63_HowLongItTakes: ten repaves with an image that is in the cache, each with content that no slot
+// holds, and one with an image that has to be fetched first.
+func TestM63_HowLongItTakes(t *testing.T) {
+	b := paved(t, "")
+	repaved := func(a *nstancev1.MachineAssignment) time.Duration {
+		t.Helper()
+		began := time.Now()
+		b.order(a)
+		b.until("running", 10*time.Minute, func(s *nstancev1.MachineStatus) bool { return running(a.GetEpoch())(s) || failed(s) })
+		if b.status.GetFailure() != nil {
+			t.Fatalf("%v\n%s", b.status, b.logEnd())
+		}
+		return time.Since(began)
+	}
+	var took []time.Duration
+	for epoch := int64(2); epoch < 12; epoch++ {
+		took = append(took, repaved(b.assignment(epoch, repave, fmt.Sprint(2+epoch%3))).Round(time.Millisecond))
+	}
+	slices.Sort(took)
+	t.Logf("ten repaves: %v", took)
+	if median := (took[4] + took[5]) / 2; median > time.Minute {
+		t.Errorf("the median is %v, of %v", median, took)
+	}
+
+	const download = 300 << 20
+	large := b.registry.large(t, archive(t), download)
+	a := b.assignment(12, repave, "5")
+	a.Template.Image = &nstancev1.MachineImage{Source: &nstancev1.MachineImage_Archive{Archive: large}}
+	whole := repaved(a)
+	t.Logf("with %d MB to download: %v", download>>20, whole.Round(time.Millisecond))
+	if whole > 5*time.Minute {
+		t.Errorf("with a download it takes %v", whole)
 	}
 }
 
