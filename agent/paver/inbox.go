@@ -272,8 +272,8 @@ func (p *Paver) publish(ctx context.Context, v transition.View, seen map[journal
 	p.changed = make(chan struct{})
 }
 
-// Status is the last report, and a channel that is closed when there is a newer one. The report is
-// not to be changed.
+// Status is the last report, nil before the first, and a channel that is closed when there is a newer
+// one. The report is not to be changed.
 func (p *Paver) Status() (*nstancev1.MachineStatus, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,9 +65,9 @@ type Paver struct {
 	inbox    inbox
 	state    journal.Journal // as it was last written
 	step     transition.Step
-	cancel   context.CancelCauseFunc // of the step that is being carried out
-	status   *nstancev1.MachineStatus
-	changed  chan struct{} // closed when status is replaced
+	cancel   context.CancelCauseFunc  // of the step that is being carried out
+	status   *nstancev1.MachineStatus // nil until the host was looked at
+	changed  chan struct{}            // closed when status is replaced
 	problems map[string]string
 }
 
@@ -82,7 +82,6 @@ func New(opts Options) (*Paver, error) {
 	p := &Paver{
 		opts: opts, journal: journal.File{Path: filepath.Join(opts.Dir, "journal.json")},
 		wake: make(chan struct{}, 1), changed: make(chan struct{}), problems: map[string]string{},
-		status: &nstancev1.MachineStatus{PaverVersion: opts.Version},
 	}
 	var err error
 	p.inbox, err = openInbox(opts.Dir, opts.RunDir)
@@ -148,7 +147,10 @@ func (p *Paver) carryOut(ctx context.Context, v transition.View, step transition
 	default:
 		p.problem("UnexpectedMachine", step.Reason)
 	}
-	limited, stop := p.begin(ctx, step)
+	limited, stop, ok := p.begin(ctx, v, step)
+	if !ok {
+		return time.Time{} // an assignment has come since the host was looked at
+	}
 	w := host.Work{Step: step, Journal: v.Journal, Assignment: v.Assignment, Credential: p.credential(v)}
 	result, err := p.opts.Host.Do(limited, w)
 	superseded := errors.Is(context.Cause(limited), errSuperseded)
@@ -172,6 +174,10 @@ func (p *Paver) carryOut(ctx context.Context, v transition.View, step transition
 		if saveErr := p.save(step, next); saveErr != nil {
 			p.opts.Log.ErrorContext(ctx, "journal not written", "error", saveErr)
 			p.problem("JournalNotWritten", saveErr.Error())
+			if known, counted := transition.Unwritten(v, step, result); counted {
+				p.setState(known)
+				return now.Add(failurePause)
+			}
 			p.wait(ctx, failurePause)
 			return time.Time{} // what was done is done again
 		}
@@ -224,24 +230,28 @@ func interruptible(kind transition.Kind) bool {
 	return false
 }
 
-// begin notes which step is being carried out, for as long as it may take.
-func (p *Paver) begin(ctx context.Context, step transition.Step) (limited context.Context, stop func()) {
+// begin notes which step is being carried out, for as long as it may take. It is not ok if another
+// assignment has come since the view of which the step follows: nothing could interrupt it then.
+func (p *Paver) begin(ctx context.Context, v transition.View, step transition.Step) (limited context.Context, stop func(), ok bool) {
 	limit := step.Limit
 	if limit == 0 {
 		limit = time.Minute
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inbox.assignment != v.Assignment {
+		return ctx, nil, false
+	}
 	limited, cancelLimit := context.WithTimeout(ctx, limit)
 	limited, cancel := context.WithCancelCause(limited)
-	p.mu.Lock()
 	p.step, p.cancel = step, cancel
-	p.mu.Unlock()
 	return limited, func() {
 		p.mu.Lock()
 		p.cancel = nil
 		p.mu.Unlock()
 		cancel(nil)
 		cancelLimit()
-	}
+	}, true
 }
 
 // announce logs a step that is new, with its reason.
@@ -290,8 +300,10 @@ func (p *Paver) view(ctx context.Context, idle time.Time) (transition.View, map[
 	for slot, s := range seen {
 		v.Slots[slot] = s.Observed
 	}
-	v.Credential = p.credential(v) != nil
-	v.DiskLow = v.Journal.Previous != journal.None && p.opts.Host.DiskLow()
+	if c := p.credential(v); c != nil {
+		v.Credential, v.CredentialUntil = true, c.GetExpiresAt().AsTime()
+	}
+	v.DiskLow = transition.Spare(v.Journal) != journal.None && p.opts.Host.DiskLow()
 	return v, seen, nil
 }
 

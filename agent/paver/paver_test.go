@@ -124,6 +124,104 @@ func TestM59_AnImageThatCannotBeFetched(t *testing.T) {
 	})
 }
 
+// TestM59_AJournalThatCannotBeWritten: three attempts, then the kubelet of the old machine runs again,
+// and the journal has it once it can be written.
+func TestM59_AJournalThatCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		before, built := slotOf(w.status(), "a").GetBootId(), w.images.built()
+		file := filepath.Join(w.dir, state, "journal.json")
+		var text []byte
+		w.images.onRoot(func() { // as if the disk were full from now on
+			if text != nil {
+				return
+			}
+			var err error
+			if text, err = os.ReadFile(file); err != nil {
+				t.Error(err)
+			}
+			if err := errors.Join(os.Remove(file), os.MkdirAll(filepath.Join(file, "x"), 0o700)); err != nil {
+				t.Error(err)
+			}
+		})
+		w.order(2, repave, "2")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if got := w.images.built() - built; got != 3 {
+			t.Errorf("built %d times", got)
+		}
+		s := w.status()
+		if !w.runner.Runs()[journal.A] || slotOf(s, "a").GetBootId() != before || s.GetStage() != failed {
+			t.Errorf("%v run; %v", w.runner.Runs(), s)
+		}
+		if !slices.ContainsFunc(s.GetProblems(), func(p *nstancev1.MachineProblem) bool { return p.GetReason() == "JournalNotWritten" }) {
+			t.Errorf("problems: %v", s.GetProblems())
+		}
+		if err := errors.Join(os.RemoveAll(file), os.WriteFile(file, text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		s = w.until("written", func(s *nstancev1.MachineStatus) bool { return s.GetFailure() != nil })
+		if f := s.GetFailure(); f.GetReason() != "BuildFailed" || f.GetOutcome() != nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_KEPT || len(s.GetProblems()) > 0 {
+			t.Errorf("%v", s)
+		}
+	})
+}
+
+// TestM54_AnAssignmentThatComesDuringALook: the step that the look leads to does not keep it waiting.
+func TestM54_AnAssignmentThatComesDuringALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		w.images.set(nil, 15*time.Minute)
+		w.order(2, repave, "2")
+		w.until("stopped", func(*nstancev1.MachineStatus) bool { return !w.runner.Runs()[journal.A] })
+		w.stop()
+		before := len(w.images.fetched())
+		w.look.Store(int64(20 * time.Second))
+		w.start() // it looks, and would then go on fetching
+		time.Sleep(10 * time.Second)
+		w.order(3, repave, "3")
+		w.look.Store(0)
+		w.images.set(nil, 0)
+		w.join(3)
+		w.until("running", in(runs))
+		if got := w.images.fetched()[before:]; !slices.Equal(got, []string{pavertest.Hash("3")}) {
+			t.Errorf("fetched %q", got)
+		}
+	})
+}
+
+// TestM63_NothingIsWaitedForThatIsThere: what the paver itself adds to the time without a node. Only
+// its own pauses let time pass here.
+func TestM63_NothingIsWaitedForThatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		var added []time.Duration
+		for epoch := int64(2); epoch < 12; epoch++ {
+			began := time.Now()
+			w.order(epoch, repave, fmt.Sprint(epoch%8))
+			for {
+				synctest.Wait()
+				if s := w.status(); s.GetStage() == runs && s.GetEpoch() == epoch {
+					break
+				}
+				w.answer(epoch)
+				time.Sleep(10 * time.Millisecond)
+				if time.Since(began) > time.Minute {
+					t.Fatalf("epoch %d: %v", epoch, w.status())
+				}
+			}
+			added = append(added, time.Since(began))
+		}
+		slices.Sort(added)
+		if median := added[len(added)/2]; median > time.Second || added[len(added)-1] > 5*time.Second {
+			t.Errorf("median %v, at most %v", median, added[len(added)-1])
+		}
+	})
+}
+
 // TestM60_AMachineThatDoesNotJoinIsReverted: the old one runs again, with its own content.
 func TestM60_AMachineThatDoesNotJoinIsReverted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

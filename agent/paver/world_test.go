@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +23,10 @@ import (
 	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/host"
+	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/pavertest"
 	"nstance.dev/agent/paver/policy"
+	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/runner/fake"
 	"nstance.dev/agent/paver/settings"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -39,8 +43,20 @@ type world struct {
 	runner *fake.Runner
 	images *images
 	log    *lockedBuffer
+	look   atomic.Int64 // how long a look at the host takes
 	paver  *paver.Paver
 	stop   func()
+}
+
+// slowHost is a host that takes its time to be looked at.
+type slowHost struct {
+	*host.Host
+	w *world
+}
+
+func (h slowHost) Observe(ctx context.Context, markers bool) (map[journal.Slot]host.Seen, error) {
+	time.Sleep(time.Duration(h.w.look.Load()))
+	return h.Host.Observe(ctx, markers)
 }
 
 func newWorld(t *testing.T) *world {
@@ -81,9 +97,11 @@ func (w *world) start() {
 		Facts:    facts.Options{Root: w.dir, UserExists: func(string) bool { return false }},
 		Network:  hostNetwork,
 		Free:     func(string) (uint64, uint64, error) { return 100 << 30, 200 << 30, nil },
+		Probe:    func(context.Context, preflight.Targets) (preflight.Facts, error) { return pavertest.Facts(), nil },
+		Mode:     preflight.Service,
 	})
 	p, err := paver.New(paver.Options{
-		Host: h, Dir: filepath.Join(w.dir, state), RunDir: filepath.Join(w.dir, "run"), Version: "test", Log: log, Jitter: func() float64 { return 0 },
+		Host: slowHost{h, w}, Dir: filepath.Join(w.dir, state), RunDir: filepath.Join(w.dir, "run"), Version: "test", Log: log, Jitter: func() float64 { return 0 },
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -198,6 +216,14 @@ type images struct {
 	fault error         // of Fetch
 	slow  time.Duration // of Fetch
 	roots int
+	hook  func()   // called by Root
+	asked []string // contents that Fetch was asked for
+}
+
+func (i *images) onRoot(hook func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.hook = hook
 }
 
 func (i *images) set(fault error, slow time.Duration) {
@@ -206,9 +232,10 @@ func (i *images) set(fault error, slow time.Duration) {
 	i.fault, i.slow = fault, slow
 }
 
-func (i *images) Fetch(ctx context.Context, _ *nstancev1.MachineAssignment, _ *nstancev1.MachineCredential) error {
+func (i *images) Fetch(ctx context.Context, a *nstancev1.MachineAssignment, _ *nstancev1.MachineCredential) error {
 	i.mu.Lock()
 	fault, slow := i.fault, i.slow
+	i.asked = append(i.asked, a.GetConfiguration().GetHash())
 	i.mu.Unlock()
 	select {
 	case <-time.After(slow):
@@ -221,7 +248,11 @@ func (i *images) Fetch(ctx context.Context, _ *nstancev1.MachineAssignment, _ *n
 func (i *images) Root(_ context.Context, a *nstancev1.MachineAssignment, _ *nstancev1.MachineCredential) (string, func(), error) {
 	i.mu.Lock()
 	i.roots++
+	hook := i.hook
 	i.mu.Unlock()
+	if hook != nil {
+		hook()
+	}
 	dir := filepath.Join(i.dir, a.GetConfiguration().GetHash()[7:10])
 	err := errors.Join(os.MkdirAll(filepath.Join(dir, "usr/bin"), 0o755), os.WriteFile(filepath.Join(dir, "usr/bin/kubelet"), nil, 0o755))
 	return dir, func() {}, err
@@ -232,6 +263,12 @@ func (i *images) Install(context.Context, *nstancev1.MachineAssignment, string) 
 }
 func (i *images) Trim(context.Context) error { return nil }
 func (i *images) Clear() error               { return nil }
+
+func (i *images) fetched() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.asked)
+}
 
 func (i *images) built() int {
 	i.mu.Lock()

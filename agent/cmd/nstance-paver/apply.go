@@ -186,15 +186,18 @@ type own struct {
 func (o *own) Take(ctx context.Context, w *nstancev1.MachineWork) error { return o.paver.Take(ctx, w) }
 
 func (o *own) Next(ctx context.Context) (*nstancev1.MachineStatus, error) {
-	if o.changed != nil {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-o.changed:
+	for {
+		if o.changed != nil {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-o.changed:
+			}
+		}
+		if o.last, o.changed = o.paver.Status(); o.last != nil {
+			return o.last, nil
 		}
 	}
-	o.last, o.changed = o.paver.Status()
-	return o.last, nil
 }
 
 // certificate is what a kubelet has once its machine has joined.

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"nstance.dev/agent/paver/runner/leader"
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/tree"
 )
 
@@ -107,7 +107,7 @@ func ask(ctx context.Context, dir, program string) (string, error) {
 	// The signal comes when the thread ends that has started the child.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	out, err := leader.Run(cmd)
+	out, err := command.Run(cmd)
 	line, _, _ := bytes.Cut(out.Text, []byte("\n"))
 	said := strings.TrimSpace(string(line))
 	if err != nil {

@@ -21,9 +21,11 @@ import (
 	"nstance.dev/agent/paver/manifest"
 	"nstance.dev/agent/paver/network"
 	"nstance.dev/agent/paver/policy"
+	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/render"
 	"nstance.dev/agent/paver/slot"
 	"nstance.dev/agent/paver/transition"
+	"nstance.dev/agent/paver/tree"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -52,9 +54,15 @@ func New(opts Options) *Host {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
+	if opts.Shares == nil {
+		opts.Shares = tree.Shares
+	}
 	h := &Host{
 		opts: opts, slots: slot.Slots{Machines: opts.Machines, Name: opts.Name},
 		survey: survey{ask: make(chan struct{}, 1), seen: map[render.Place]manifest.Manifest{}},
+	}
+	if h.opts.Probe == nil {
+		h.opts.Probe = preflight.Prober{MachinesDir: opts.Machines, Own: h.own}.Probe
 	}
 	h.planner = planner{&h.opts}
 	return h
@@ -79,18 +87,25 @@ func (h *Host) Do(ctx context.Context, w Work) (transition.Result, error) {
 		return transition.Result{}, h.stop(ctx, w.Step.Slot, timeouts(w))
 	case transition.StopKubelet:
 		return transition.Result{}, h.stopKubelet(ctx, w)
-	case transition.GiveUp, transition.TakeOver, transition.Refuse:
+	case transition.GiveUp:
+		// A newer assignment may have taken the place of one that had stopped it already.
+		return transition.Result{}, errors.Join(h.startKubelet(ctx, w.Step.Slot), h.opts.Runner.Enable(ctx, w.Step.Slot))
+	case transition.TakeOver, transition.Refuse:
 		return transition.Result{}, h.startKubelet(ctx, w.Step.Slot)
 	case transition.FetchRoot:
 		return transition.Result{}, h.fetch(ctx, w)
 	case transition.BuildSlot, transition.RefreshSlot:
 		return transition.Result{}, h.build(ctx, w)
+	case transition.RecordHost:
+		return h.record(ctx, w)
 	case transition.CheckGuards:
 		return transition.Result{}, h.guard(ctx, w)
 	case transition.RetireSlot:
-		return h.retire(ctx, w)
-	case transition.BootSlot, transition.StartActive:
+		return transition.Result{}, h.retire(ctx, w)
+	case transition.BootSlot:
 		return h.boot(ctx, w)
+	case transition.StartActive:
+		return h.start(ctx, w)
 	case transition.LookAgain:
 		return h.running(ctx, w.Step.Slot)
 	case transition.EnableSlot:

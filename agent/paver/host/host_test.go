@@ -18,12 +18,13 @@ import (
 
 	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/assignment"
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/pavertest"
 	"nstance.dev/agent/paver/policy"
+	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/render"
-	"nstance.dev/agent/paver/runner"
 	"nstance.dev/agent/paver/runner/fake"
 	"nstance.dev/agent/paver/settings"
 	"nstance.dev/agent/paver/transition"
@@ -39,12 +40,13 @@ type fixture struct {
 	host   *Host
 	policy string
 	free   uint64
+	facts  preflight.Facts
 	links  string
 	ran    []string
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{t: t, dir: t.TempDir(), runner: &fake.Runner{}, policy: "allow: {pave: true}\n", free: 100 << 30, links: `[{"ifname":"lo"}]`}
+	f := &fixture{t: t, dir: t.TempDir(), runner: &fake.Runner{}, policy: "allow: {pave: true}\n", free: 100 << 30, links: `[{"ifname":"lo"}]`, facts: pavertest.Facts()}
 	f.write("etc/resolv.conf", "nameserver 192.0.2.1\n")
 	f.write("proc/sys/kernel/panic", "0\n")
 	f.host = New(Options{
@@ -53,6 +55,8 @@ func newFixture(t *testing.T) *fixture {
 		Settings: settings.Host{Root: f.dir, Load: func(context.Context, string) error { return nil }, Reload: func(context.Context) error { return nil }},
 		Facts:    facts.Options{Root: f.dir, UserExists: func(string) bool { return false }},
 		Network:  f.network, Free: func(string) (uint64, uint64, error) { return f.free, 100 << 30, nil }, Log: slog.New(slog.DiscardHandler),
+		Probe: func(context.Context, preflight.Targets) (preflight.Facts, error) { return f.facts, nil },
+		Mode:  preflight.Service, Shares: func(string, string) bool { return false },
 	})
 	f.write("image/usr/bin/kubelet", "")
 	f.write("state/x", "")
@@ -133,11 +137,11 @@ func (f *fixture) do(w Work) transition.Result {
 // does not wait for them; containerd; the machine.
 func TestTheOrderOfAStop(t *testing.T) {
 	f := newFixture(t)
-	f.runner.Command = func(_ journal.Slot, argv []string) runner.Output {
+	f.runner.Command = func(_ journal.Slot, argv []string) command.Output {
 		if argv[0] == "crictl" && argv[1] == "pods" {
-			return runner.Output{Text: []byte("p1\np2\n")}
+			return command.Output{Text: []byte("p1\np2\n")}
 		}
-		return runner.Output{}
+		return command.Output{}
 	}
 	f.runner.Started(journal.A)
 	f.do(f.work(transition.RetireSlot, journal.Retire, journal.A, journal.B))
@@ -153,11 +157,11 @@ func TestTheOrderOfAStop(t *testing.T) {
 // Without crictl the Pods' slice is stopped, and a kubelet that hangs is killed.
 func TestAStopOfWhatHangs(t *testing.T) {
 	f := newFixture(t)
-	f.runner.Command = func(_ journal.Slot, argv []string) runner.Output {
+	f.runner.Command = func(_ journal.Slot, argv []string) command.Output {
 		if argv[0] == "crictl" || slices.Equal(argv, []string{"systemctl", "stop", "kubelet.service"}) {
-			return runner.Output{Code: 1, Text: []byte("it hangs")}
+			return command.Output{Code: 1, Text: []byte("it hangs")}
 		}
-		return runner.Output{}
+		return command.Output{}
 	}
 	f.runner.Started(journal.A)
 	if _, err := f.host.Do(t.Context(), f.work(transition.StopKubelet, journal.Fetch, journal.A, journal.B)); err == nil || !strings.Contains(err.Error(), "it hangs") {
@@ -190,16 +194,19 @@ func TestM54_PodsAreKeptWhereTheyAreTo(t *testing.T) {
 // What was recorded of the host once is what it was like before, and what came since goes.
 func TestTheNetworkIsSweptAtASwitch(t *testing.T) {
 	f := newFixture(t)
-	first := f.do(f.work(transition.RetireSlot, journal.Retire, journal.None, journal.A))
+	first := f.do(f.work(transition.RecordHost, journal.Guard, journal.None, journal.A))
 	if !strings.Contains(string(first.Network), `"lo"`) || first.Settings["kernel/panic"] != "0" {
 		t.Errorf("recorded: %s, %v", first.Network, first.Settings)
 	}
 	f.links = `[{"ifname":"lo"},{"ifname":"cni0"},{"ifname":"eth1"}]`
-	w := f.work(transition.RetireSlot, journal.Retire, journal.A, journal.B)
-	w.Journal.Network = first.Network
-	if again := f.do(w); again.Network != nil {
+	record := f.work(transition.RecordHost, journal.Guard, journal.A, journal.B)
+	record.Journal.Network = first.Network
+	if again := f.do(record); again.Network != nil {
 		t.Errorf("recorded again: %s", again.Network)
 	}
+	w := f.work(transition.RetireSlot, journal.Retire, journal.A, journal.B)
+	w.Journal.Network = first.Network
+	f.do(w)
 	deleted := slices.DeleteFunc(f.ran, func(c string) bool { return !strings.Contains(c, "delete") })
 	if !slices.Equal(deleted, []string{"ip link delete dev cni0"}) {
 		t.Errorf("deleted: %q", deleted)

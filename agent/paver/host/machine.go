@@ -46,7 +46,7 @@ func (h *Host) stopKubelet(ctx context.Context, w Work) error {
 	s := w.Step.Slot
 	if t := w.Journal.Transition; t != nil {
 		// A machine whose place nothing may take is left alone.
-		if err := h.planner.allowed(t.Assignment, t.To); err != nil {
+		if err := errors.Join(h.planner.allowed(t.Assignment, t.To), h.fit(ctx, t.Assignment)); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (h *Host) startKubelet(ctx context.Context, s journal.Slot) error {
 		return nil
 	}
 	state, err := h.opts.Runner.State(ctx, s)
-	if err != nil || state.Phase != runner.Running {
+	if err != nil || state.Phase != journal.Running {
 		return err
 	}
 	return h.exec(ctx, s, 20*time.Second, "systemctl", "start", kubelet)
@@ -103,7 +103,7 @@ func (h *Host) stop(ctx context.Context, s journal.Slot, limits assignment.Timeo
 	if err != nil {
 		return err
 	}
-	if state.Phase == runner.Running {
+	if state.Phase == journal.Running {
 		if err := h.exec(ctx, s, kubeletLimit, "systemctl", "stop", kubelet); err != nil {
 			h.opts.Log.InfoContext(ctx, "kubelet goes with its machine", "machine", h.opts.Name(s), "error", err)
 		}
@@ -115,48 +115,53 @@ func (h *Host) stop(ctx context.Context, s journal.Slot, limits assignment.Timeo
 	return h.opts.Runner.Stop(ctx, s, max(deadline.Sub(h.opts.Now()), 5*time.Second))
 }
 
-// retire stops the old machine and removes what its Pods have left in the network.
-func (h *Host) retire(ctx context.Context, w Work) (transition.Result, error) {
+// retire stops the old machine, removes what its Pods have left in the network, and empties the
+// directories that do not survive a repave. Nothing of the new machine has run yet, however often it
+// is carried out.
+func (h *Host) retire(ctx context.Context, w Work) error {
 	t := w.Journal.Transition
-	r := h.before(ctx, w)
+	var plan render.Plan
+	if t.Kind == journal.KindBuild {
+		var err error
+		if plan, err = h.planner.planAgain(t.Assignment, t.To); err != nil {
+			return err
+		}
+	}
 	// It must not start with the host from here on.
 	if err := h.opts.Runner.Enable(ctx, journal.None); err != nil {
-		return r, err
+		return err
 	}
-	if t.From == journal.None {
-		return r, nil
+	if t.From != journal.None {
+		if err := h.stop(ctx, t.From, timeouts(w)); err != nil {
+			return err
+		}
+		h.sweepNetwork(ctx, w.Journal)
 	}
-	if err := h.stop(ctx, t.From, timeouts(w)); err != nil {
-		return r, err
-	}
-	h.sweepNetwork(ctx, w.Journal)
-	return r, nil
+	return h.opts.Settings.Wipe(plan)
 }
 
-// before reads what the host was like, as long as that is not recorded. There is no way back from
-// here, so what cannot be read is left out: it will not be set back, and nothing is swept.
-func (h *Host) before(ctx context.Context, w Work) (r transition.Result) {
+// record reads what the host is like before anything of it is changed: without that nothing could be
+// set back, and what Pods leave in the network could not be told from what was there.
+func (h *Host) record(ctx context.Context, w Work) (r transition.Result, err error) {
 	t := w.Journal.Transition
-	if t.Kind == journal.KindBuild {
-		_, plan, err := h.planner.plan(t.Assignment, t.To, w.Credential)
-		if err == nil {
-			r.Settings, err = h.opts.Settings.Values(plan.Sysctls)
-		}
-		if err != nil {
-			h.opts.Log.WarnContext(ctx, "settings of the host are not recorded", "error", err)
-		}
+	_, plan, err := h.planner.plan(t.Assignment, t.To, w.Credential)
+	if err != nil {
+		return r, err
 	}
-	if w.Journal.Network != nil {
-		return r
+	if r.Settings, err = h.opts.Settings.Values(plan.Sysctls); err != nil || w.Journal.Network != nil {
+		return r, err
 	}
 	found, err := network.Read(ctx, h.opts.Network)
-	if err == nil {
-		r.Network, err = json.Marshal(found)
-	}
 	if err != nil {
+		if t.Attempts < transition.MaxAttempts-1 {
+			return r, fmt.Errorf("record the host's network: %w", err)
+		}
+		// Later it is too late: what Pods have left by then would be taken for the host's own.
 		h.opts.Log.WarnContext(ctx, "network of the host is not recorded; nothing of it will be swept", "error", err)
+		found = network.State{Unknown: true}
 	}
-	return r
+	r.Network, err = json.Marshal(found)
+	return r, err
 }
 
 // sweepNetwork removes what came since the first boot. The next machine starts all the same where
@@ -182,6 +187,19 @@ func (h *Host) sweepNetwork(ctx context.Context, j journal.Journal) {
 	}
 }
 
+// start boots a machine that has joined before, and lets it start with its host: it may be that of a
+// switch that came no further than to stop it.
+func (h *Host) start(ctx context.Context, w Work) (transition.Result, error) {
+	r, err := h.boot(ctx, w)
+	if err != nil {
+		return r, err
+	}
+	if err := h.opts.Runner.Enable(ctx, w.Step.Slot); err != nil {
+		h.opts.Log.WarnContext(ctx, "machine does not start with its host", "machine", h.opts.Name(w.Step.Slot), "error", err)
+	}
+	return r, nil
+}
+
 // boot makes the host as the slot's machine needs it, and starts that. One that runs already is
 // looked at, no more.
 func (h *Host) boot(ctx context.Context, w Work) (r transition.Result, err error) {
@@ -190,7 +208,7 @@ func (h *Host) boot(ctx context.Context, w Work) (r transition.Result, err error
 	if err != nil {
 		return r, err
 	}
-	if state.Phase != runner.Running {
+	if state.Phase != journal.Running {
 		if r.CredentialUntil, err = h.ready(ctx, w); err != nil {
 			return r, err
 		}
@@ -214,7 +232,7 @@ func (h *Host) ready(ctx context.Context, w Work) (until time.Time, err error) {
 	if !ok {
 		return until, fmt.Errorf("boot %s: it is not known what it was built from; a new assignment builds it again", h.opts.Name(s))
 	}
-	joins := t != nil && t.Kind == journal.KindBuild && t.To == s
+	joins := w.Step.Kind == transition.BootSlot && t != nil && t.Kind == journal.KindBuild
 	var credential *nstancev1.MachineCredential
 	var plan render.Plan
 	if joins {
@@ -232,11 +250,6 @@ func (h *Host) ready(ctx context.Context, w Work) (until time.Time, err error) {
 		}
 		until = credential.GetExpiresAt().AsTime()
 	}
-	if joins && t.Marks.BootID == "" && t.Attempts == 0 {
-		if err := h.opts.Settings.Wipe(plan); err != nil {
-			return until, err
-		}
-	}
 	warnings, err := h.opts.Settings.Apply(ctx, plan)
 	for _, warning := range warnings {
 		h.opts.Log.WarnContext(ctx, "setting of the host left out", "machine", h.opts.Name(s), "reason", warning)
@@ -253,7 +266,7 @@ func (h *Host) running(ctx context.Context, s journal.Slot) (transition.Result, 
 	if err != nil {
 		return transition.Result{}, err
 	}
-	if state.Phase != runner.Running || state.BootID == "" {
+	if state.Phase != journal.Running || state.BootID == "" {
 		return transition.Result{}, fmt.Errorf("%s: %w", h.opts.Name(s), runner.ErrNotRunning)
 	}
 	return transition.Result{BootID: state.BootID, Leader: state.Leader}, nil

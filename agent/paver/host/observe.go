@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"nstance.dev/agent/paver/journal"
-	"nstance.dev/agent/paver/runner"
 	"nstance.dev/agent/paver/transition"
 )
 
@@ -26,12 +25,12 @@ func (h *Host) Observe(ctx context.Context, markers bool) (map[journal.Slot]Seen
 		if err != nil {
 			return nil, err
 		}
-		seen := Seen{Observed: transition.Observed{Phase: transition.Phase(state.Phase), BootID: state.BootID}, StartedAt: state.StartedAt}
-		if state.Phase == runner.Running && state.BootID != "" {
+		seen := Seen{Observed: transition.Observed{Phase: state.Phase, BootID: state.BootID}, StartedAt: state.StartedAt}
+		if state.Phase == journal.Running && state.BootID != "" {
 			seen.Kubelet = h.kubeletMayRun(ctx, s)
 		}
 		seen.Exists = h.slots.Exists(s)
-		if markers && state.Phase != runner.Running && seen.Exists {
+		if markers && state.Phase != journal.Running && seen.Exists {
 			if m, ok := h.slots.Marker(ctx, s); ok {
 				seen.Reusable = m.Hash
 			}

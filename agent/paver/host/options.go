@@ -47,6 +47,10 @@ type Options struct {
 	Reachable func(ctx context.Context, a *nstancev1.MachineAssignment) error
 	// Free is how many bytes can be written below a path; nil: the file system is asked.
 	Free func(path string) (free, total uint64, err error)
-	Log  *slog.Logger
-	Now  func() time.Time // time.Now
+	// Shares says whether a copy of a tree in a directory shares the content with it; nil: it is tried.
+	Shares func(from, to string) bool
+	// Probe looks at this host; nil: [preflight.Prober] does.
+	Probe func(ctx context.Context, t preflight.Targets) (preflight.Facts, error)
+	Log   *slog.Logger
+	Now   func() time.Time // time.Now
 }

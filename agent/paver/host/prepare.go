@@ -12,9 +12,11 @@ import (
 	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/assignment"
 	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/render"
 	"nstance.dev/agent/paver/slot"
 	"nstance.dev/agent/paver/transition"
+	"nstance.dev/agent/paver/tree"
 )
 
 // What has to be free on the disk before a machine is built, and what is left of it when what can
@@ -32,7 +34,32 @@ func (h *Host) fetch(ctx context.Context, w Work) error {
 	if err != nil {
 		return err
 	}
+	if err := h.fit(ctx, t.Assignment); err != nil {
+		return err
+	}
 	return h.opts.Images.Fetch(ctx, m, w.Credential)
+}
+
+// fit says why no machine may be built on this host as it is now (M91). Preflight reports the same,
+// minutes ago and to those who are asked to assign something; what is at stake here is the machine
+// that runs. What is asked over the network is not repeated.
+func (h *Host) fit(ctx context.Context, a assignment.Assignment) error {
+	m, err := a.Message()
+	if err != nil {
+		return err
+	}
+	p, err := h.opts.Policy()
+	if err != nil {
+		return err
+	}
+	t, wants := preflight.For(m)
+	t.APIServer, t.ImageSources = "", nil
+	wants.Mode, wants.AllowDegraded = h.opts.Mode, p.Allow.Degraded
+	facts, err := h.opts.Probe(ctx, t)
+	if err != nil {
+		return fmt.Errorf("a host of which part is not known is not built on: %w", err)
+	}
+	return preflight.Refusal(preflight.Judge(facts, wants))
 }
 
 // build makes the slot's tree, or refreshes it. What is secret is written shortly before the boot.
@@ -63,10 +90,39 @@ func (h *Host) build(ctx context.Context, w Work) error {
 	if err := os.MkdirAll(h.opts.Machines, 0o700); err != nil {
 		return fmt.Errorf("make directory of machines: %w", err)
 	}
+	if err := h.room(ctx, root); err != nil {
+		return err
+	}
 	if err := h.slots.Build(ctx, t.To, contents); err != nil {
 		return err
 	}
 	return h.built(t.To, t.Assignment, plan, programs)
+}
+
+// room says why a copy of a tree has no place on the disk of the machines: it is not begun then, as
+// the machine that runs would be the first to feel it.
+func (h *Host) room(ctx context.Context, dir string) error {
+	available, _, err := h.opts.Free(h.opts.Machines)
+	if err != nil {
+		return err
+	}
+	need := uint64(keepFree / 2)
+	if !h.opts.Shares(dir, h.opts.Machines) {
+		usage, err := tree.Measure(ctx, dir)
+		if err != nil {
+			return fmt.Errorf("measure the image: %w", err)
+		}
+		need += uint64(usage.Bytes)
+	}
+	return h.enough(available, need)
+}
+
+func (h *Host) enough(available, need uint64) error {
+	if available >= need {
+		return nil
+	}
+	return fmt.Errorf("%w: %d MB can be written to %s, and a machine needs %d MB; delete something, or give the host a larger disk",
+		errDisk, available>>20, h.opts.Machines, need>>20)
 }
 
 // built writes down what a slot was built from.
@@ -100,7 +156,7 @@ var errDisk = errors.New("the disk is nearly full")
 // guard looks at what the new machine needs once the old one is down.
 func (h *Host) guard(ctx context.Context, w Work) error {
 	t := w.Journal.Transition
-	m, _, err := h.planner.plan(t.Assignment, t.To, w.Credential)
+	m, plan, err := h.planner.plan(t.Assignment, t.To, w.Credential)
 	if err != nil {
 		return err
 	}
@@ -108,17 +164,22 @@ func (h *Host) guard(ctx context.Context, w Work) error {
 	if err != nil {
 		return err
 	}
-	if available < keepFree/2 {
-		return fmt.Errorf("%w: %d MB can be written to %s, and a machine needs %d MB; delete something, or give the host a larger disk",
-			errDisk, available>>20, h.opts.Machines, keepFree/2>>20)
+	if err := errors.Join(h.fit(ctx, t.Assignment), h.enough(available, keepFree/2)); err != nil {
+		return err
 	}
 	if marker, ok := h.slots.Marker(ctx, t.To); !ok || marker.Hash != t.Assignment.Configuration.Hash {
 		return fmt.Errorf("%s is not what was built", h.opts.Name(t.To))
 	}
-	if h.opts.Reachable == nil {
-		return nil
+	if h.opts.Reachable != nil {
+		if err := h.opts.Reachable(ctx, m); err != nil {
+			return err
+		}
 	}
-	return h.opts.Reachable(ctx, m)
+	left, err := h.opts.Settings.Try(plan)
+	for _, name := range left {
+		h.opts.Log.WarnContext(ctx, "setting of the host keeps its new value", "sysctl", name, "reason", "the kernel does not take the old one back")
+	}
+	return err
 }
 
 // DiskLow reports whether what can be done without should be deleted.

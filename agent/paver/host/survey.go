@@ -20,6 +20,7 @@ import (
 
 	"nstance.dev/agent/durable"
 	"nstance.dev/agent/paver/artifact"
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/manifest"
 	"nstance.dev/agent/paver/policy"
@@ -115,7 +116,7 @@ func (h *Host) look(ctx context.Context) {
 func (h *Host) preflight(ctx context.Context, j journal.Journal, degraded bool) ([]*nstancev1.PreflightCheck, error) {
 	t, wants := preflight.For(h.latest(j))
 	wants.Mode, wants.AllowDegraded = h.opts.Mode, degraded
-	facts, err := preflight.Prober{MachinesDir: h.opts.Machines, Own: h.own}.Probe(ctx, t)
+	facts, err := h.opts.Probe(ctx, t)
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
@@ -265,7 +266,7 @@ func describe(ctx context.Context) *nstancev1.MachineHost {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		d.Cgroup = "v2"
 	}
-	if out, err := leader.Run(exec.CommandContext(ctx, "systemd-detect-virt")); err == nil && out.Code == 0 {
+	if out, err := command.Run(exec.CommandContext(ctx, "systemd-detect-virt")); err == nil && out.Code == 0 {
 		d.Virtualization = strings.TrimSpace(string(out.Text))
 	}
 	addresses, err := net.InterfaceAddrs()

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/digest"
-	"nstance.dev/agent/paver/runner/leader"
 )
 
 // architectures are Debian's names for those whose name differs.
@@ -90,7 +90,7 @@ func (b *Builder) install(ctx context.Context, src *Debootstrap, dir string) err
 	// before the process does.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	out, err := leader.Run(cmd)
+	out, err := command.Run(cmd)
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}

@@ -44,6 +44,17 @@ func (s Slot) Machine() string { return "node-" + string(s) }
 
 func (s Slot) valid() bool { return s == None || s == A || s == B }
 
+// Phase is what runs in a slot.
+type Phase string
+
+// Phases.
+const (
+	Absent  Phase = ""        // nothing
+	Running Phase = "running" // a machine with its systemd-nspawn
+	Orphan  Phase = "orphan"  // processes of a machine without systemd-nspawn, or the other way round
+	Failed  Phase = "failed"  // nothing; the machine ended by itself
+)
+
 // Stage is how far a transition has come.
 type Stage string
 
@@ -99,6 +110,8 @@ type Marks struct {
 	// BootID is that of the machine in the slot, NodeUID that of the Node that joined from it.
 	BootID  string `json:"bootID,omitempty"`
 	NodeUID string `json:"nodeUID,omitempty"`
+	// Recorded: what the host was like before the first change stands in the journal.
+	Recorded bool `json:"recorded,omitempty"`
 	// CredentialUntil is until when the credential that was written into the slot can be used.
 	CredentialUntil time.Time `json:"credentialUntil,omitzero"`
 }

@@ -18,9 +18,11 @@ import (
 
 // State is what a host's network has.
 type State struct {
-	Links  []string `json:"links,omitempty"`  // names of interfaces
-	Tables []Table  `json:"tables,omitempty"` // of nftables
-	Chains []Chain  `json:"chains,omitempty"`
+	// Unknown: it could not be read, so nothing can be said to have come since.
+	Unknown bool     `json:"unknown,omitempty"`
+	Links   []string `json:"links,omitempty"`  // names of interfaces
+	Tables  []Table  `json:"tables,omitempty"` // of nftables
+	Chains  []Chain  `json:"chains,omitempty"`
 	// Jumps are the rules that end in another chain; a chain can be deleted only without them.
 	// They are not recorded.
 	Jumps []Jump `json:"-"`
@@ -80,6 +82,9 @@ func (c Command) String() string { return strings.Join(c, " ") }
 // something that Pods leave, in an order in which each can succeed. Equal arguments give equal
 // commands.
 func Leftovers(before, now State) []Command {
+	if before.Unknown {
+		return nil
+	}
 	var commands []Command
 	gone := func(c Chain) bool {
 		return matches(c.Name, chainPatterns) && !slices.Contains(before.Chains, c)

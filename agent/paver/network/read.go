@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"nstance.dev/agent/paver/runner/leader"
+	"nstance.dev/agent/paver/command"
 )
 
 // Run runs a program of the host and returns what it printed. Its output is not cut.
@@ -22,7 +22,7 @@ func Host(ctx context.Context, argv ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out strings.Builder
 	cmd.Stdout = &out
-	result, err := leader.RunFor(cmd)
+	result, err := command.RunFor(cmd)
 	if err == nil && result.Code != 0 {
 		err = fmt.Errorf("exit code %d: %.512s", result.Code, strings.TrimSpace(string(result.Text)))
 	}

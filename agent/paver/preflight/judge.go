@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,6 +52,21 @@ func Passed(checks []*nstancev1.PreflightCheck) bool {
 	return !slices.ContainsFunc(checks, func(c *nstancev1.PreflightCheck) bool {
 		return c.GetResult() == nstancev1.PreflightResult_PREFLIGHT_RESULT_FAILED
 	})
+}
+
+// guarded are the checks that are looked at again before a machine is stopped for another one: what
+// fails of them would keep that one from running, or run it against the will of the host's owner.
+var guarded = []string{Privileges, Systemd, Nspawn, CgroupV2, Swap, ForeignKubelet}
+
+// Refusal says why no machine may be built on a host, whatever is assigned to it; nil: it may.
+func Refusal(checks []*nstancev1.PreflightCheck) error {
+	var errs []error
+	for _, c := range checks {
+		if slices.Contains(guarded, c.GetId()) && c.GetResult() == nstancev1.PreflightResult_PREFLIGHT_RESULT_FAILED {
+			errs = append(errs, fmt.Errorf("%s: %s", c.GetId(), c.GetMessage()))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Judge returns a result for everything that was looked at, always in the same order.

@@ -143,7 +143,9 @@ func (r *renderer) ssh() {
 		// Readable for its user, as whom sshd reads it, and changeable for root alone.
 		r.onHost(SSHDir+"/"+user, strings.Join(list, "\n")+"\n")
 	}
-	r.onHost(SSHDropIn, "AuthorizedKeysFile .ssh/authorized_keys "+SSHDir+"/%u\n")
+	// For them alone: what the host's administrator has set for others stays in force.
+	r.onHost(SSHDropIn, "Match User "+strings.Join(slices.Sorted(maps.Keys(keys)), ",")+
+		"\n\tAuthorizedKeysFile .ssh/authorized_keys "+SSHDir+"/%u\nMatch all\n")
 }
 
 var publicKey = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) ([A-Za-z0-9+/]+={0,2})( .*)?$`)

@@ -59,7 +59,7 @@ func Status(in Input) *nstancev1.MachineStatus {
 	}
 	for _, name := range journal.Slots() {
 		s.Slots = append(s.Slots, slot(in, name))
-		if seen := in.Slots[name]; seen.Phase == transition.Running && seen.Kubelet {
+		if seen := in.Slots[name]; seen.Phase == journal.Running && seen.Kubelet {
 			s.KubeletActive = true
 		}
 	}
@@ -108,7 +108,7 @@ func stage(in Input) nstancev1.MachineStage {
 		return nstancev1.MachineStage_MACHINE_STAGE_FETCH
 	case j.Outcome != nil:
 		return nstancev1.MachineStage_MACHINE_STAGE_FAILED
-	case j.Active != journal.None && in.Slots[j.Active].Phase != transition.Running:
+	case j.Active != journal.None && in.Slots[j.Active].Phase != journal.Running:
 		return nstancev1.MachineStage_MACHINE_STAGE_BOOT
 	case j.Active != journal.None:
 		return nstancev1.MachineStage_MACHINE_STAGE_RUNNING
@@ -119,13 +119,12 @@ func stage(in Input) nstancev1.MachineStage {
 // credentialNeeded is true as long as a machine is to be booted that has nothing to join with.
 func credentialNeeded(in Input) bool {
 	j, v := in.View.Journal, in.View
-	if v.Credential {
-		return false
-	}
 	t := j.Transition
 	switch {
-	case in.Step.Kind == transition.AskForSecret:
+	case in.Step.Kind == transition.AskForSecret: // also for one that has too little time left
 		return true
+	case v.Credential:
+		return false
 	case v.Assignment != nil && v.Assignment.Epoch > j.Epoch:
 		return v.Assignment.Mode == "Pave" || v.Assignment.Mode == "Repave"
 	case t == nil || t.Kind != journal.KindBuild || t.Marks.Held || t.Marks.GaveUp:
@@ -147,13 +146,13 @@ func slot(in Input, name journal.Slot) *nstancev1.MachineSlot {
 	}
 	t := j.Transition
 	switch {
-	case seen.Phase == transition.Running:
+	case seen.Phase == journal.Running:
 		s.State, s.BootId = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_RUNNING, seen.BootID
 	case t != nil && t.To == name && t.Stage == journal.Build:
 		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_BUILDING
 	case !seen.Exists:
 		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_EMPTY
-	case content.Broken || seen.Phase == transition.Orphan || !known:
+	case content.Broken || seen.Phase == journal.Orphan || !known:
 		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_BROKEN
 	case content.BootID == "":
 		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_SEALED

@@ -15,7 +15,7 @@ import (
 var (
 	now  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	gpu1 = assignment.Configuration{Name: "gpu", Version: 1, Hash: "sha256:1"}
-	up   = report.Slot{Exists: true, Observed: transition.Observed{Phase: transition.Running, BootID: "boot-1", Kubelet: true}}
+	up   = report.Slot{Exists: true, Observed: transition.Observed{Phase: journal.Running, BootID: "boot-1", Kubelet: true}}
 	down = report.Slot{Exists: true}
 )
 
@@ -87,7 +87,7 @@ func TestSlots(t *testing.T) {
 		{"one that did not join", broken, down, "BROKEN"},
 		{"one that was never booted", sealed, down, "SEALED"},
 		{"one that is being built", switching(journal.Build, nil), report.Slot{}, "BUILDING"},
-		{"leftovers", sealed, report.Slot{Exists: true, Observed: transition.Observed{Phase: transition.Orphan}}, "BROKEN"},
+		{"leftovers", sealed, report.Slot{Exists: true, Observed: transition.Observed{Phase: journal.Orphan}}, "BROKEN"},
 		{"one that runs", switching(journal.Join, nil), up, "RUNNING"},
 	} {
 		s := report.Status(report.Input{View: transition.View{Journal: tt.j}, Slots: map[journal.Slot]report.Slot{"a": down, "b": tt.b}, Now: now})

@@ -11,38 +11,18 @@ import (
 	"errors"
 	"time"
 
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/journal"
-)
-
-// Phase is what runs in a slot.
-type Phase string
-
-// Phases.
-const (
-	Absent  Phase = ""        // nothing
-	Running Phase = "running" // a machine with its systemd-nspawn
-	Orphan  Phase = "orphan"  // processes of a machine without systemd-nspawn, or the other way round
-	Failed  Phase = "failed"  // nothing; the machine ended by itself
 )
 
 // State is what a slot's machine does.
 type State struct {
-	Phase Phase
+	Phase journal.Phase
 	// BootID is the machine's own, which is new with every boot; empty while it is not known.
 	BootID    string
 	StartedAt time.Time
 	Leader    journal.Leader
 }
-
-// Output is what a command wrote, both streams together and at most [MaxOutput] bytes, and its
-// exit code.
-type Output struct {
-	Code int
-	Text []byte
-}
-
-// MaxOutput is how much of a command's output is kept: its end.
-const MaxOutput = 64 << 10
 
 // ErrNotRunning is matched by the error about a machine that does not run.
 var ErrNotRunning = errors.New("the machine does not run")
@@ -67,7 +47,7 @@ type Runner interface {
 	// Exec runs a command in the machine; no shell reads it. A code other than 0 is no error; an
 	// error says that the command did not run or was ended with ctx. Without a machine it
 	// matches ErrNotRunning.
-	Exec(ctx context.Context, slot journal.Slot, argv ...string) (Output, error)
+	Exec(ctx context.Context, slot journal.Slot, argv ...string) (command.Output, error)
 
 	// Enable makes the slot's machine the only one that starts with the host; journal.None makes
 	// none start. Where machines never start by themselves it does nothing.

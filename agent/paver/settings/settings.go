@@ -15,9 +15,9 @@ import (
 	"slices"
 	"strings"
 
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/inroot"
 	"nstance.dev/agent/paver/render"
-	"nstance.dev/agent/paver/runner/leader"
 	"nstance.dev/agent/paver/tree"
 )
 
@@ -88,6 +88,28 @@ func (h Host) Apply(ctx context.Context, plan render.Plan) (warnings []string, e
 	return warnings, nil
 }
 
+// Try finds out which parameters of a plan the kernel refuses, while the machine from before still
+// runs with its own: each that differs is set, and at once set back. Left are those that the kernel did
+// not take back. Parameters that do not exist, or cannot be read, are no error.
+func (h Host) Try(plan render.Plan) (left []string, err error) {
+	var errs []error
+	for _, p := range plan.Sysctls {
+		before, err := os.ReadFile(h.parameter(p.Path))
+		if err != nil {
+			continue
+		}
+		old := strings.TrimSpace(string(before))
+		if err := h.set(p.Path, p.Value); err != nil {
+			errs = append(errs, fmt.Errorf("set sysctl %s: %w", p.Name, err))
+			continue
+		}
+		if err := h.set(p.Path, old); err != nil {
+			left = append(left, p.Name)
+		}
+	}
+	return left, errors.Join(errs...)
+}
+
 // persist makes a directory that survives.
 func (h Host) persist(d render.Directory) error {
 	if err := os.MkdirAll(h.path(filepath.Dir(d.Path)), 0o700); err != nil {
@@ -144,6 +166,7 @@ func (h Host) files(ctx context.Context, files []render.File) error {
 		if err := root.Remove(path); err != nil {
 			return fmt.Errorf("remove keys of ssh: %w", err)
 		}
+		keys = keys || path == render.SSHDropIn
 	}
 	if err := root.Sync(); err != nil {
 		return err
@@ -154,20 +177,23 @@ func (h Host) files(ctx context.Context, files []render.File) error {
 	return nil
 }
 
-// goneKeys are the files of users who have no keys in the plan.
+// goneKeys are the files of users who have no keys in the plan, and what makes sshd read them where
+// nobody has any.
 func (h Host) goneKeys(files []render.File) (gone []string, err error) {
-	entries, err := os.ReadDir(h.path(render.SSHDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	planned := func(path string) bool {
+		return slices.ContainsFunc(files, func(f render.File) bool { return f.Path == path })
 	}
-	if err != nil {
+	entries, err := os.ReadDir(h.path(render.SSHDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read keys of ssh: %w", err)
 	}
 	for _, entry := range entries {
-		path := render.SSHDir + "/" + entry.Name()
-		if !slices.ContainsFunc(files, func(f render.File) bool { return f.Path == path }) {
+		if path := render.SSHDir + "/" + entry.Name(); !planned(path) {
 			gone = append(gone, path)
 		}
+	}
+	if _, err := os.Lstat(h.path(render.SSHDropIn)); err == nil && !planned(render.SSHDropIn) {
+		gone = append(gone, render.SSHDropIn)
 	}
 	return gone, nil
 }
@@ -178,7 +204,7 @@ func (h Host) reload(ctx context.Context) error {
 	}
 	// It is called ssh or sshd, or does not run; the keys are read at its next start then.
 	for _, unit := range []string{"ssh.service", "sshd.service"} {
-		if out, err := leader.Run(exec.CommandContext(ctx, "systemctl", "reload", unit)); err == nil && out.Code == 0 {
+		if out, err := command.Run(exec.CommandContext(ctx, "systemctl", "reload", unit)); err == nil && out.Code == 0 {
 			return nil
 		}
 	}
@@ -192,7 +218,7 @@ func (h Host) load(ctx context.Context, module string) error {
 	if h.Load != nil {
 		return h.Load(ctx, module)
 	}
-	out, err := leader.Run(exec.CommandContext(ctx, "modprobe", "--", module))
+	out, err := command.Run(exec.CommandContext(ctx, "modprobe", "--", module))
 	if err == nil && out.Code != 0 {
 		err = errors.New(strings.TrimSpace(string(out.Text)))
 	}

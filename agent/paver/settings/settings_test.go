@@ -135,6 +135,41 @@ func TestM100_KeysOfAUserWhoHasNoneGo(t *testing.T) {
 	}
 }
 
+// TestM100_NothingOfTheDaemonIsLeftWithTheLastKey: with it goes what makes sshd read them.
+func TestM100_NothingOfTheDaemonIsLeftWithTheLastKey(t *testing.T) {
+	h := newHost(t)
+	h.write(render.SSHDir+"/admin", "ssh-ed25519 A\n")
+	h.write(render.SSHDropIn, "Match User admin\n")
+	for range 2 {
+		if _, err := h.h.Apply(t.Context(), render.Plan{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h.read(render.SSHDir+"/admin") != "" || h.read(render.SSHDropIn) != "" || h.reloaded != 1 {
+		t.Errorf("%q, %q; sshd was told %d times", h.read(render.SSHDir+"/admin"), h.read(render.SSHDropIn), h.reloaded)
+	}
+}
+
+// What is tried is put back, and what does not exist is no refusal.
+func TestTry(t *testing.T) {
+	h := newHost(t)
+	h.write("proc/sys/vm/swappiness", "60\n")
+	p := render.Plan{Sysctls: []render.Setting{
+		{Name: "kernel.panic", Path: "kernel/panic", Value: "10"}, {Name: "net.gone", Path: "net/gone", Value: "1"}, {Name: "vm.swappiness", Path: "vm/swappiness", Value: "60"},
+	}}
+	left, err := h.h.Try(p)
+	if err != nil || len(left) > 0 || h.read("proc/sys/kernel/panic") != "0\n" {
+		t.Errorf("%q, %v, kernel.panic is %q", left, err, h.read("proc/sys/kernel/panic"))
+	}
+	path := filepath.Join(h.root, "proc/sys/vm/swappiness")
+	if err := errors.Join(os.Remove(path), os.Symlink("/proc/self/stat", path)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.h.Try(p); err == nil || !strings.Contains(err.Error(), "set sysctl vm.swappiness") {
+		t.Errorf("a parameter that cannot be set: %v", err)
+	}
+}
+
 func TestDirectoriesThatSurvive(t *testing.T) {
 	h := newHost(t)
 	if _, err := h.h.Apply(t.Context(), plan()); err != nil {

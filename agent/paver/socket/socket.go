@@ -42,7 +42,8 @@ const (
 // Paver takes work and says how it is.
 type Paver interface {
 	Take(ctx context.Context, w *nstancev1.MachineWork) error
-	// Status is the last report, and a channel that is closed when there is a newer one.
+	// Status is the last report, nil before the first, and a channel that is closed when there is a
+	// newer one.
 	Status() (*nstancev1.MachineStatus, <-chan struct{})
 }
 
@@ -193,6 +194,12 @@ func (s *Server) receive(ctx context.Context, in io.Reader) error {
 func (s *Server) send(ctx context.Context, conn net.Conn) error {
 	for {
 		status, changed := s.opts.Paver.Status()
+		if status == nil { // an empty report would say that the host runs nothing
+			if err := pause(ctx, changed, reportEvery); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := conn.SetWriteDeadline(s.opts.Now().Add(writeTimeout)); err != nil {
 			return err
 		}

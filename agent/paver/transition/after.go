@@ -2,6 +2,7 @@ package transition
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -19,7 +20,7 @@ type Result struct {
 	// CredentialUntil is until when the credential can be used that was written into the slot;
 	// zero if none was.
 	CredentialUntil time.Time
-	// Settings are the host's sysctls, and Network what its network has, that [RetireSlot] found
+	// Settings are the host's sysctls, and Network what its network has, that [RecordHost] found
 	// before the first change. Of what is recorded already nothing is taken.
 	Settings map[string]string
 	Network  json.RawMessage
@@ -125,9 +126,9 @@ func done(j *journal.Journal, v View, step Step, r Result) {
 	case LookAgain:
 		noteBoot(j, t.To, r)
 		t.Marks.BootID = r.BootID
-	case RetireSlot:
+	case RecordHost:
 		record(j, r)
-		advance(t, r.Now)
+		t.Marks.Recorded = true
 	case ConfirmJoin:
 		if confirmed(v, t) {
 			t.Marks.NodeUID = v.Confirmed.NodeUID
@@ -192,7 +193,10 @@ func commit(j *journal.Journal, t *journal.Transition, now time.Time) {
 		}
 	}
 	joined := j.Contents[t.To]
-	joined.BootID, joined.Broken = t.Marks.BootID, false
+	joined.Broken = false
+	if joined.BootID == "" { // a machine that was started again since has another one
+		joined.BootID = t.Marks.BootID
+	}
 	if t.Marks.NodeUID != "" {
 		joined.NodeUID = t.Marks.NodeUID
 	}
@@ -250,6 +254,38 @@ func end(j *journal.Journal, t *journal.Transition, preparing bool, now time.Tim
 	}
 	j.Outcome = &failure
 }
+
+// Unwritten returns what is gone on from where a step was carried out, and the journal that follows
+// from it could not be written. One that prepares counts as an attempt that failed, in memory alone:
+// on a disk that is full it would be repeated for ever, at its whole cost, while the old machine
+// stands still. The journal on the disk says less then, and a restart goes on from that. Every other
+// step is to be carried out again; counted is false.
+func Unwritten(v View, step Step, r Result) (j journal.Journal, counted bool) {
+	t := v.Journal.Transition
+	if t == nil || !stages[t.Stage].prepares || t.Marks.GaveUp {
+		return v.Journal, false
+	}
+	switch step.Kind {
+	case FetchRoot, BuildSlot, RefreshSlot, RecordHost, CheckGuards, LoseAttempt:
+	default:
+		return v.Journal, false
+	}
+	built := step.Kind == BuildSlot && r.Err == nil
+	if r.Err == nil {
+		r.Err = errUnwritten
+	}
+	j, counted = After(v, step, r)
+	if built { // what the slot held before is gone all the same
+		delete(j.Contents, t.To)
+		if j.Previous == t.To {
+			j.Previous = journal.None
+		}
+	}
+	return j, counted
+}
+
+// errUnwritten is what a step failed of that was carried out.
+var errUnwritten = errors.New("the journal cannot be written")
 
 // Accept decides about an assignment that came in (M41). Stored is the last accepted one; nil if
 // there is none. An error says why it is ignored; one that was accepted before is no error, and

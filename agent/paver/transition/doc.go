@@ -22,20 +22,9 @@ import (
 	"nstance.dev/agent/paver/journal"
 )
 
-// Phase is what runs in a slot.
-type Phase string
-
-// Phases.
-const (
-	Absent  Phase = ""        // nothing runs
-	Running Phase = "running" // a machine, with the program that started it
-	Orphan  Phase = "orphan"  // processes of a machine without that program
-	Failed  Phase = "failed"  // a machine ended by itself
-)
-
 // Observed is what was seen of a slot.
 type Observed struct {
-	Phase   Phase
+	Phase   journal.Phase
 	BootID  string // of a running machine; empty while it is not known
 	Kubelet bool   // the kubelet in it is active, or may be
 	// Reusable is the hash of the content if the slot's marker vouches for a complete tree.
@@ -54,9 +43,11 @@ type View struct {
 	Journal    journal.Journal
 	Assignment *assignment.Assignment // the last accepted one; nil if none ever was
 	Slots      map[journal.Slot]Observed
-	// Credential: there is one for the assignment's epoch, and it can still be used.
-	Credential bool
-	Confirmed  *Confirmation
+	// Credential: there is one for the assignment's epoch, and it can still be used, until
+	// CredentialUntil; zero: it is not known until when.
+	Credential      bool
+	CredentialUntil time.Time
+	Confirmed       *Confirmation
 	// DiskLow: what can be done without should be deleted.
 	DiskLow bool
 	// Idle is when a step that the journal does not count may be tried again after a failure.
@@ -73,12 +64,13 @@ const (
 	Begin        Kind = "begin"        // write the transition down
 	TakeOver     Kind = "take over"    // see that the kubelet runs; write down that this is what was assigned
 	Refuse       Kind = "refuse"       // see that the kubelet runs; write down that the assignment cannot be carried out
-	FreeSlot     Kind = "free"         // delete the tree of the slot that could be gone back to
+	FreeSlot     Kind = "free"         // delete the tree of the slot that can be done without
 	KillSlot     Kind = "kill"         // kill what runs in the slot, at once
 	StopSlot     Kind = "stop"         // stop the machine in an orderly way
 	StartActive  Kind = "start"        // boot the active slot
 	StopKubelet  Kind = "stop kubelet" // in 5s; then the Pods, unless they are to be kept
-	GiveUp       Kind = "give up"      // start the kubelet of the old machine again
+	GiveUp       Kind = "give up"      // start the kubelet of the old machine again, and that with its host
+	RecordHost   Kind = "record"       // write down what the host is like, before the first change
 	LoseAttempt  Kind = "lose attempt" // write down that an attempt failed
 	ResetHost    Kind = "reset"        // remove all that was ever built or set, and the journal last
 	FetchRoot    Kind = "fetch"

@@ -56,7 +56,11 @@ func reset(v View) Step {
 
 // onward decides where there is no other way than to go on.
 func onward(v View, t *journal.Transition) Step {
+	joined := t.Stage == journal.Commit || t.Stage == journal.Sweep
 	switch {
+	case joined && v.Slots[t.To].Phase != journal.Running && !v.Now.Before(v.Idle):
+		// What is left to do may take long, or fail for as long as a disk is full.
+		return Step{Kind: StartActive, Slot: t.To, Reason: "the machine ended after its Node had joined", Limit: bootLimit}
 	case v.Now.Before(t.RetryAt):
 		return wait(v, t.RetryAt, fmt.Sprintf("%s failed %d times: %s", t.Stage, t.Attempts, t.LastError))
 	case t.Marks.GaveUp:
@@ -76,11 +80,11 @@ func unexpected(v View) (Step, bool) {
 	for _, slot := range journal.Slots() {
 		var reason string
 		switch phase := v.Slots[slot].Phase; {
-		case phase == Orphan:
+		case phase == journal.Orphan:
 			reason = "processes of a machine whose systemd-nspawn has ended"
-		case phase != Running || slot == may:
+		case phase != journal.Running || slot == may:
 			continue
-		case v.Slots[slot.Other()].Phase == Running:
+		case v.Slots[slot.Other()].Phase == journal.Running:
 			reason = fmt.Sprintf("SplitSlots: both slots run; the one that may is %s", slotName(may))
 		default:
 			reason = "the journal does not know of this machine"
@@ -106,16 +110,32 @@ func idle(v View) Step {
 	if a := v.Assignment; a != nil && a.Epoch > j.Epoch {
 		return begin(v, a)
 	}
-	down := j.Active != journal.None && v.Slots[j.Active].Phase != Running
+	down := j.Active != journal.None && v.Slots[j.Active].Phase != journal.Running
+	spare := Spare(j)
 	switch {
 	case (down || v.DiskLow) && v.Now.Before(v.Idle):
 		return wait(v, v.Idle, "the last step failed; the next attempt is due later")
 	case down:
 		return Step{Kind: StartActive, Slot: j.Active, Reason: "the active slot does not run", Limit: bootLimit}
-	case v.DiskLow && j.Previous != journal.None:
-		return Step{Kind: FreeSlot, Slot: j.Previous, Reason: "the disk is nearly full", Limit: stages[journal.Sweep].limit(assignment.Timeouts{})}
+	case v.DiskLow && spare != journal.None:
+		return freeSlot(spare, "the disk is nearly full")
 	}
 	return wait(v, time.Time{}, "nothing is to be done")
+}
+
+// Spare is the slot with a tree that nothing runs from and nothing is to go back to in need: what
+// was the active one before, or what did not join and was reverted. None: there is no such slot.
+func Spare(j journal.Journal) journal.Slot {
+	for _, slot := range journal.Slots() {
+		if _, holds := j.Contents[slot]; (holds || slot == j.Previous) && slot != j.Active && slot != mayRun(j) {
+			return slot
+		}
+	}
+	return journal.None
+}
+
+func freeSlot(slot journal.Slot, reason string) Step {
+	return Step{Kind: FreeSlot, Slot: slot, Reason: reason, Limit: stages[journal.Sweep].limit(assignment.Timeouts{})}
 }
 
 // begin decides how a new assignment is begun.
@@ -154,7 +174,7 @@ func replace(v View) Step {
 	if v.Now.Before(v.Idle) {
 		return wait(v, v.Idle, "the last step failed; the next attempt is due later")
 	}
-	if t.Stage == journal.Boot && v.Slots[t.To].Phase == Running {
+	if t.Stage == journal.Boot && v.Slots[t.To].Phase == journal.Running {
 		return Step{Kind: StopSlot, Slot: t.To, Limit: stopLimit(t), Reason: fmt.Sprintf("epoch %d takes the place of epoch %d, which failed", v.Assignment.Epoch, t.Epoch)}
 	}
 	return begin(v, v.Assignment)
@@ -162,8 +182,8 @@ func replace(v View) Step {
 
 // prepare decides while the old machine runs.
 func prepare(v View, t *journal.Transition) Step {
-	old := v.Slots[t.From]
-	if t.Assignment.Mode == assignment.Repave && old.Phase == Running && old.Kubelet && !v.Now.Before(v.Idle) {
+	old, due := v.Slots[t.From], !v.Now.Before(v.Idle)
+	if t.Assignment.Mode == assignment.Repave && old.Phase == journal.Running && old.Kubelet && due {
 		return Step{Kind: StopKubelet, Slot: t.From, Reason: "its Node was deleted: it must not register again", Limit: stopLimit(t)}
 	}
 	if v.Now.Before(t.RetryAt) {
@@ -172,18 +192,41 @@ func prepare(v View, t *journal.Transition) Step {
 	switch {
 	case t.Stage == journal.Build && t.Marks.Reuse:
 		return stageStep(t, RefreshSlot, t.To, "the slot holds this content already")
+	case (t.Stage == journal.Fetch || t.Stage == journal.Build) && v.DiskLow && due && Spare(v.Journal) == t.To:
+		return freeSlot(t.To, "the disk is nearly full, and the slot is to be built anew")
 	case t.Stage == journal.Fetch:
 		return stageStep(t, FetchRoot, t.To, fmt.Sprintf("%s is to be built", t.Assignment.Configuration))
-	case t.Stage == journal.Guard && !v.Credential && !written(v, t) && !v.Now.Before(t.Since.Add(t.Assignment.Timeouts.WithDefaults().Prepare)):
+	case t.Stage == journal.Guard && !t.Marks.Recorded:
+		return stageStep(t, RecordHost, t.To, "what the host is like is written down before it is changed")
+	case t.Stage == journal.Guard && !joinable(v, t) && !v.Now.Before(t.Since.Add(t.Assignment.Timeouts.WithDefaults().Prepare)):
 		return Step{Kind: LoseAttempt, Slot: t.To, Reason: "no credential to join with has come"}
-	case t.Stage == journal.Guard && !v.Credential && !written(v, t):
+	case t.Stage == journal.Guard && !joinable(v, t):
 		return ask(v, t, "before the old machine is stopped")
 	}
 	return stageStep(t, stages[t.Stage].work, t.To, fmt.Sprintf("%s is prepared", t.Assignment.Configuration))
 }
 
-// written reports whether the slot holds a credential that can be used.
-func written(v View, t *journal.Transition) bool { return v.Now.Before(t.Marks.CredentialUntil) }
+// joinable reports whether there is a credential, here or in the slot, that still can be used when
+// the kubelet of the new machine asks with it.
+func joinable(v View, t *journal.Transition) bool {
+	least := v.Now.Add(ahead(t))
+	return v.Credential && (v.CredentialUntil.IsZero() || !v.CredentialUntil.Before(least)) || !t.Marks.CredentialUntil.Before(least)
+}
+
+// mostAhead bounds what is asked of a credential: one of an hour is made anew when half of that is
+// over, and must be good for something until then.
+const mostAhead = 25 * time.Minute
+
+// ahead is how long it may take from the stage of a transition until the new kubelet has asked for
+// its certificate.
+func ahead(t *journal.Transition) time.Duration {
+	limits := t.Assignment.Timeouts.WithDefaults()
+	d := limits.Boot + time.Minute
+	if stages[t.Stage].prepares {
+		d += limits.Stop
+	}
+	return min(d, mostAhead)
+}
 
 func retireReason(t *journal.Transition) string {
 	if t.Kind == journal.KindRevert {
@@ -195,16 +238,16 @@ func retireReason(t *journal.Transition) string {
 // boot decides while the old machine is down and the new one is to be started.
 func boot(v View, t *journal.Transition) Step {
 	machine := v.Slots[t.To]
-	if t.Marks.Dirty && confirmed(v, t) && machine.Phase == Running && machine.BootID == t.Marks.BootID {
+	if t.Marks.Dirty && confirmed(v, t) && machine.Phase == journal.Running && machine.BootID == t.Marks.BootID {
 		return Step{Kind: ConfirmJoin, Slot: t.To, Reason: "the Node has joined late"}
 	}
 	if v.Now.Before(t.RetryAt) {
 		return wait(v, t.RetryAt, fmt.Sprintf("%s failed %d times: %s", t.To.Machine(), t.Attempts, t.LastError))
 	}
 	switch {
-	case t.Marks.Dirty && machine.Phase == Running:
+	case t.Marks.Dirty && machine.Phase == journal.Running:
 		return Step{Kind: StopSlot, Slot: t.To, Reason: "the machine of the attempt before", Limit: stopLimit(t)}
-	case t.Kind == journal.KindBuild && machine.Phase != Running && !v.Credential && !written(v, t):
+	case t.Kind == journal.KindBuild && machine.Phase != journal.Running && !joinable(v, t):
 		if limit := t.Since.Add(t.Assignment.Timeouts.WithDefaults().Join); !v.Now.Before(limit) {
 			return Step{Kind: LoseAttempt, Slot: t.To, Reason: "no credential to join with has come"}
 		}
@@ -218,7 +261,7 @@ func join(v View, t *journal.Transition) Step {
 	machine := v.Slots[t.To]
 	deadline := t.Since.Add(t.Assignment.Timeouts.WithDefaults().Join)
 	switch {
-	case machine.Phase != Running:
+	case machine.Phase != journal.Running:
 		return Step{Kind: LoseAttempt, Slot: t.To, Reason: "the machine ended before its Node joined"}
 	case machine.BootID != "" && machine.BootID != t.Marks.BootID:
 		return Step{Kind: LookAgain, Slot: t.To, Reason: "the machine was booted again by itself"}

@@ -49,10 +49,26 @@ func underWay(stage journal.Stage, change func(*journal.Transition)) journal.Jou
 type slots = map[journal.Slot]transition.Observed
 
 var (
-	up     = transition.Observed{Phase: transition.Running, BootID: "boot-1", Kubelet: true}
-	mute   = transition.Observed{Phase: transition.Running, BootID: "boot-1"}
-	second = transition.Observed{Phase: transition.Running, BootID: "boot-2", Kubelet: true}
+	up     = transition.Observed{Phase: journal.Running, BootID: "boot-1", Kubelet: true}
+	mute   = transition.Observed{Phase: journal.Running, BootID: "boot-1"}
+	second = transition.Observed{Phase: journal.Running, BootID: "boot-2", Kubelet: true}
 )
+
+// guarded is a transition whose host is recorded, in the stage of the guards.
+func guarded(change func(*journal.Transition)) journal.Journal {
+	return underWay(journal.Guard, func(t *journal.Transition) {
+		t.Marks.Recorded = true
+		if change != nil {
+			change(t)
+		}
+	})
+}
+
+// full is a journal whose idle slot holds a tree.
+func full(j journal.Journal, c journal.Content) journal.Journal {
+	j.Contents[journal.B] = c
+	return j
+}
 
 func TestNext(t *testing.T) {
 	pave := order(1, assignment.Pave, "1")
@@ -84,19 +100,31 @@ func TestNext(t *testing.T) {
 		{"adopt mode refuses an empty host", transition.View{Journal: journal.Journal{V: 1}, Assignment: &adopt}, transition.Refuse, journal.None, "has none"},
 
 		{"a machine that nobody knows is killed", transition.View{Journal: running(), Slots: slots{"b": second}}, transition.KillSlot, journal.B, "does not know"},
-		{"leftovers are killed before anything else", transition.View{Journal: running(), Slots: slots{"a": {Phase: transition.Orphan}}}, transition.KillSlot, journal.A, "has ended"},
+		{"leftovers are killed before anything else", transition.View{Journal: running(), Slots: slots{"a": {Phase: journal.Orphan}}}, transition.KillSlot, journal.A, "has ended"},
 		{"SplitSlots kills the one that is not active", transition.View{Journal: running(), Slots: slots{"a": up, "b": second}}, transition.KillSlot, journal.B, "SplitSlots"},
 		{"SplitSlots in a switch kills the old one", transition.View{Journal: underWay(journal.Join, joined), Slots: slots{"a": up, "b": second}}, transition.KillSlot, journal.A, "SplitSlots"},
 		{"M58 the disk is full: the slot from before goes", transition.View{Journal: func() journal.Journal { j := running(); j.Previous = journal.B; return j }(), DiskLow: true, Slots: slots{"a": up}}, transition.FreeSlot, journal.B, "disk"},
 		{"M58 the disk is full in a switch: nothing goes", transition.View{Journal: underWay(journal.Join, joined), DiskLow: true, Slots: slots{"b": second}}, transition.Wait, journal.None, "not joined yet"},
 
+		{"M58 the disk is full: a tree that was reverted goes too", transition.View{Journal: full(running(), journal.Content{Broken: true}), DiskLow: true, Slots: slots{"a": up}}, transition.FreeSlot, journal.B, "disk"},
+		{"M58 the disk is full: what is to be replaced goes first", transition.View{Journal: full(underWay(journal.Fetch, nil), journal.Content{}), DiskLow: true, Slots: slots{"a": mute}}, transition.FreeSlot, journal.B, "anew"},
+		{"M58 one that cannot be deleted keeps nothing up", transition.View{Journal: full(underWay(journal.Build, nil), journal.Content{}), DiskLow: true, Slots: slots{"a": mute}, Idle: now.Add(time.Second)}, transition.BuildSlot, journal.B, "is prepared"},
+		{"M58 what is to be booted again does not go", transition.View{Journal: full(underWay(journal.Build, func(t *journal.Transition) { t.Marks.Reuse = true }), journal.Content{}), DiskLow: true, Slots: slots{"a": mute}}, transition.RefreshSlot, journal.B, "already"},
+
 		{"M54 the kubelet is stopped before anything is fetched", transition.View{Journal: underWay(journal.Fetch, nil), Slots: slots{"a": up}}, transition.StopKubelet, journal.A, "must not register"},
 		{"M54 also after a reboot of the host in the middle", transition.View{Journal: underWay(journal.Guard, nil), Slots: slots{"a": up}, Credential: true}, transition.StopKubelet, journal.A, "must not register"},
 		{"M54 not on a first pave of another machine", transition.View{Journal: underWay(journal.Fetch, func(t *journal.Transition) { t.Assignment.Mode = assignment.Pave }), Slots: slots{"a": up}}, transition.FetchRoot, journal.B, "to be built"},
 		{"a slot of that content is refreshed", transition.View{Journal: underWay(journal.Build, func(t *journal.Transition) { t.Marks.Reuse = true }), Slots: slots{"a": mute}}, transition.RefreshSlot, journal.B, "already"},
-		{"M57 no credential: the old machine is not stopped", transition.View{Journal: underWay(journal.Guard, nil), Slots: slots{"a": mute}}, transition.AskForSecret, journal.B, "before the old machine is stopped"},
-		{"M57 nor for ever", transition.View{Journal: underWay(journal.Guard, func(t *journal.Transition) { t.Since = now.Add(-20 * time.Minute) }), Slots: slots{"a": mute}}, transition.LoseAttempt, journal.B, "no credential"},
-		{"M57 what may fail is tried before that", transition.View{Journal: underWay(journal.Guard, nil), Slots: slots{"a": mute}, Credential: true}, transition.CheckGuards, journal.B, "is prepared"},
+		{"what the host is like is written down first", transition.View{Journal: underWay(journal.Guard, nil), Slots: slots{"a": mute}, Credential: true}, transition.RecordHost, journal.B, "before it is changed"},
+		{"M57 a credential with a second left is none", transition.View{Journal: guarded(nil), Slots: slots{"a": mute}, Credential: true, CredentialUntil: now.Add(time.Second)}, transition.AskForSecret, journal.B, "before the old machine is stopped"},
+		{"M57 nor is one that ends while the machines change", transition.View{Journal: guarded(nil), Slots: slots{"a": mute}, Credential: true, CredentialUntil: now.Add(6*time.Minute - time.Second)}, transition.AskForSecret, journal.B, "before the old machine is stopped"},
+		{"M57 one that lasts until the kubelet asks is", transition.View{Journal: guarded(nil), Slots: slots{"a": mute}, Credential: true, CredentialUntil: now.Add(6 * time.Minute)}, transition.CheckGuards, journal.B, "is prepared"},
+		{"M57 no time-outs ask for more than half of an hour", transition.View{Journal: guarded(func(t *journal.Transition) {
+			t.Assignment.Timeouts.Stop, t.Assignment.Timeouts.Boot = 2*time.Hour, 2*time.Hour
+		}), Slots: slots{"a": mute}, Credential: true, CredentialUntil: now.Add(25 * time.Minute)}, transition.CheckGuards, journal.B, "is prepared"},
+		{"M57 no credential: the old machine is not stopped", transition.View{Journal: guarded(nil), Slots: slots{"a": mute}}, transition.AskForSecret, journal.B, "before the old machine is stopped"},
+		{"M57 nor for ever", transition.View{Journal: guarded(func(t *journal.Transition) { t.Since = now.Add(-20 * time.Minute) }), Slots: slots{"a": mute}}, transition.LoseAttempt, journal.B, "no credential"},
+		{"M57 what may fail is tried before that", transition.View{Journal: guarded(nil), Slots: slots{"a": mute}, Credential: true}, transition.CheckGuards, journal.B, "is prepared"},
 		{"M59 a failure is waited out", transition.View{Journal: underWay(journal.Fetch, func(t *journal.Transition) { t.RetryAt = now.Add(time.Hour) }), Slots: slots{"a": mute}}, transition.Wait, journal.None, "failed"},
 		{"M59 the kubelet of the old machine is started again", transition.View{Journal: underWay(journal.Fetch, func(t *journal.Transition) { t.Marks.GaveUp = true }), Slots: slots{"a": mute}}, transition.GiveUp, journal.A, "failed"},
 		{"a newer assignment replaces one that is prepared", transition.View{Journal: underWay(journal.Build, nil), Assignment: &newer, Slots: slots{"a": mute}}, transition.Begin, journal.B, "epoch 3"},
@@ -108,16 +136,17 @@ func TestNext(t *testing.T) {
 		{"the new one is booted", transition.View{Journal: underWay(journal.Boot, nil), Credential: true}, transition.BootSlot, journal.B, "down"},
 		{"a crash after it was: it is looked at again", transition.View{Journal: underWay(journal.Boot, nil), Slots: slots{"b": second}}, transition.BootSlot, journal.B, "down"},
 		{"the host rebooted and lost the credential", transition.View{Journal: underWay(journal.Boot, nil)}, transition.AskForSecret, journal.B, "to boot"},
-		{"the slot has it still", transition.View{Journal: underWay(journal.Boot, func(t *journal.Transition) { t.Marks.CredentialUntil = now.Add(time.Minute) })}, transition.BootSlot, journal.B, "down"},
+		{"the slot has it still", transition.View{Journal: underWay(journal.Boot, func(t *journal.Transition) { t.Marks.CredentialUntil = now.Add(3 * time.Minute) })}, transition.BootSlot, journal.B, "down"},
+		{"but for no boot", transition.View{Journal: underWay(journal.Boot, func(t *journal.Transition) { t.Marks.CredentialUntil = now.Add(time.Minute) })}, transition.AskForSecret, journal.B, "to boot"},
 		{"the machine of the attempt before is stopped", transition.View{Journal: underWay(journal.Boot, func(t *journal.Transition) { dirty(t); t.RetryAt = now }), Slots: slots{"b": second}}, transition.StopSlot, journal.B, "attempt before"},
 		{"unless its Node joins late", transition.View{Journal: underWay(journal.Boot, dirty), Slots: slots{"b": second}, Confirmed: &transition.Confirmation{Epoch: 2, BootID: "boot-2"}}, transition.ConfirmJoin, journal.B, "late"},
 
 		{"M46 the Node of the new boot has joined", transition.View{Journal: underWay(journal.Join, joined), Slots: slots{"b": second}, Confirmed: &transition.Confirmation{Epoch: 2, BootID: "boot-2"}}, transition.ConfirmJoin, journal.B, "has joined"},
 		{"M46 a stale Node is not believed", transition.View{Journal: underWay(journal.Join, joined), Slots: slots{"b": second}, Confirmed: &transition.Confirmation{Epoch: 2, BootID: "boot-1"}}, transition.Wait, journal.None, "not joined yet"},
 		{"M46 nor one of another epoch", transition.View{Journal: underWay(journal.Join, joined), Slots: slots{"b": second}, Confirmed: &transition.Confirmation{Epoch: 1, BootID: "boot-2"}}, transition.Wait, journal.None, "not joined yet"},
-		{"the machine restarted by itself", transition.View{Journal: underWay(journal.Join, joined), Slots: slots{"b": {Phase: transition.Running, BootID: "boot-3"}}}, transition.LookAgain, journal.B, "by itself"},
+		{"the machine restarted by itself", transition.View{Journal: underWay(journal.Join, joined), Slots: slots{"b": {Phase: journal.Running, BootID: "boot-3"}}}, transition.LookAgain, journal.B, "by itself"},
 		{"M57 the join has a deadline", transition.View{Journal: underWay(journal.Join, func(t *journal.Transition) { joined(t); t.Since = now.Add(-10 * time.Minute) }), Slots: slots{"b": second}}, transition.LoseAttempt, journal.B, "in 10m"},
-		{"the machine died", transition.View{Journal: underWay(journal.Join, joined), Slots: slots{"b": {Phase: transition.Failed}}}, transition.LoseAttempt, journal.B, "ended"},
+		{"the machine died", transition.View{Journal: underWay(journal.Join, joined), Slots: slots{"b": {Phase: journal.Failed}}}, transition.LoseAttempt, journal.B, "ended"},
 		{"M60 a way back has no deadline", transition.View{Journal: underWay(journal.Join, func(t *journal.Transition) { revert(t); t.Since = now.Add(-time.Hour) }), Slots: slots{"a": up}}, transition.ConfirmJoin, journal.A, "nothing else"},
 		{"M60 a way back needs no credential", transition.View{Journal: underWay(journal.Boot, revert)}, transition.BootSlot, journal.A, "down"},
 		{"M60 what is held is left alone", transition.View{Journal: underWay(journal.Boot, func(t *journal.Transition) { dirty(t); t.Marks.Held = true }), Slots: slots{"b": second}}, transition.Wait, journal.None, "held"},
@@ -125,6 +154,10 @@ func TestNext(t *testing.T) {
 
 		{"the new one becomes active", transition.View{Journal: underWay(journal.Commit, joined), Slots: slots{"b": second}}, transition.EnableSlot, journal.B, "joined"},
 		{"what is left goes", transition.View{Journal: underWay(journal.Sweep, joined), Slots: slots{"b": second}}, transition.SweepSlots, journal.B, "complete"},
+		{"a machine that ended is started before what is left goes", transition.View{Journal: underWay(journal.Sweep, joined)}, transition.StartActive, journal.B, "ended after"},
+		{"also while that waits", transition.View{Journal: underWay(journal.Sweep, func(t *journal.Transition) { joined(t); t.Attempts, t.RetryAt = 9, now.Add(time.Hour) }), Slots: slots{"b": {Phase: journal.Failed}}}, transition.StartActive, journal.B, "ended after"},
+		{"also before it is active", transition.View{Journal: underWay(journal.Commit, joined)}, transition.StartActive, journal.B, "ended after"},
+		{"one that cannot be started keeps nothing up", transition.View{Journal: underWay(journal.Sweep, joined), Idle: now.Add(time.Second)}, transition.SweepSlots, journal.B, "complete"},
 		{"a full disk does not keep the next assignment away", transition.View{Journal: func() journal.Journal {
 			j := underWay(journal.Sweep, joined)
 			j.Active = journal.B
@@ -223,7 +256,7 @@ func TestM57_NothingIsStoppedBeforeAllIsPrepared(t *testing.T) {
 	a := order(2, assignment.Repave, "2")
 	v := transition.View{Journal: running(), Assignment: &a, Slots: slots{"a": mute}, Credential: true, Now: now}
 	var kinds []transition.Kind
-	for range 9 {
+	for range 10 {
 		step := transition.Next(v)
 		kinds = append(kinds, step.Kind)
 		if step.Kind == transition.RetireSlot {
@@ -239,7 +272,7 @@ func TestM57_NothingIsStoppedBeforeAllIsPrepared(t *testing.T) {
 		v.Journal, _ = transition.After(v, step, transition.Result{Now: now, BootID: "boot-2"})
 	}
 	want := []transition.Kind{
-		transition.Begin, transition.FetchRoot, transition.BuildSlot, transition.CheckGuards, transition.RetireSlot,
+		transition.Begin, transition.FetchRoot, transition.BuildSlot, transition.RecordHost, transition.CheckGuards, transition.RetireSlot,
 		transition.BootSlot, transition.ConfirmJoin, transition.EnableSlot, transition.SweepSlots,
 	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
@@ -279,7 +312,7 @@ func TestM60_ASwitchIsRevertedAfterThreeFailures(t *testing.T) {
 		step := transition.Next(v)
 		kinds = append(kinds, step.Kind)
 		if step.Kind == transition.BootSlot {
-			v.Slots = slots{"a": {Phase: transition.Running, BootID: "boot-3", Kubelet: true}}
+			v.Slots = slots{"a": {Phase: journal.Running, BootID: "boot-3", Kubelet: true}}
 			v.Confirmed = &transition.Confirmation{Epoch: 2, BootID: "boot-3"}
 		}
 		v.Journal, _ = transition.After(v, step, transition.Result{Now: v.Now, BootID: "boot-3"})
@@ -316,13 +349,46 @@ func TestM61_TheFirstPaveIsTriedForEver(t *testing.T) {
 		t.From, t.To, t.Assignment.Mode = journal.None, journal.A, assignment.Pave
 	}
 	for stage, kind := range map[journal.Stage]transition.Kind{
-		journal.Fetch: transition.FetchRoot, journal.Build: transition.BuildSlot, journal.Guard: transition.CheckGuards, journal.Boot: transition.BootSlot,
+		journal.Fetch: transition.FetchRoot, journal.Build: transition.BuildSlot, journal.Guard: transition.RecordHost, journal.Boot: transition.BootSlot,
 	} {
 		j := underWay(stage, first)
 		j.Active, j.Contents = journal.None, nil
 		v := tries(t, transition.View{Journal: j, Credential: true, Now: now}, kind, 100)
 		if v.Journal.Transition == nil || v.Journal.Outcome != nil {
 			t.Errorf("%s was given up: %+v", stage, v.Journal.Outcome)
+		}
+	}
+}
+
+// TestM59_WhatCannotBeWrittenDownCounts: a disk that is full does not make a machine be built for
+// ever while the one that ran stands still.
+func TestM59_WhatCannotBeWrittenDownCounts(t *testing.T) {
+	v := transition.View{Journal: full(underWay(journal.Build, nil), journal.Content{}), Slots: slots{"a": mute}, Now: now}
+	v.Journal.Previous = journal.B
+	for range transition.MaxAttempts {
+		v.Now = v.Now.Add(time.Hour)
+		step := transition.Next(v)
+		if step.Kind != transition.BuildSlot {
+			t.Fatalf("%s because %q", step.Kind, step.Reason)
+		}
+		var counted bool
+		if v.Journal, counted = transition.Unwritten(v, step, transition.Result{Now: v.Now}); !counted || v.Journal.Transition.Attempts == 0 {
+			t.Fatalf("counted %v: %+v", counted, v.Journal.Transition)
+		}
+	}
+	if _, holds := v.Journal.Contents[journal.B]; holds || v.Journal.Previous != journal.None {
+		t.Error("what the slot held before is still believed to be there")
+	}
+	if step := transition.Next(v); step.Kind != transition.GiveUp || !strings.Contains(step.Reason, "cannot be written") {
+		t.Errorf("%s because %q", step.Kind, step.Reason)
+	}
+	// What changes the host is never gone on from without a journal.
+	for stage, kind := range map[journal.Stage]transition.Kind{
+		journal.Retire: transition.RetireSlot, journal.Boot: transition.BootSlot, journal.Commit: transition.EnableSlot, journal.Sweep: transition.SweepSlots,
+	} {
+		v := transition.View{Journal: underWay(stage, nil), Now: now}
+		if j, counted := transition.Unwritten(v, transition.Step{Kind: kind, Slot: journal.B}, transition.Result{Now: now}); counted || j.Transition.Stage != stage {
+			t.Errorf("%s: counted %v, %s", kind, counted, j.Transition.Stage)
 		}
 	}
 }

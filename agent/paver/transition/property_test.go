@@ -132,7 +132,7 @@ func TestMistakesAreFound(t *testing.T) {
 		},
 		"M46: a stale Node is believed": func(r *rules) {
 			r.next = func(v transition.View) transition.Step {
-				if t := v.Journal.Transition; t != nil && t.Stage == journal.Join && v.Confirmed != nil && v.Slots[t.To].Phase == transition.Running {
+				if t := v.Journal.Transition; t != nil && t.Stage == journal.Join && v.Confirmed != nil && v.Slots[t.To].Phase == journal.Running {
 					return transition.Step{Kind: transition.ConfirmJoin, Slot: t.To}
 				}
 				return transition.Next(v)
@@ -149,8 +149,8 @@ func TestMistakesAreFound(t *testing.T) {
 		"leftovers are not killed": func(r *rules) {
 			r.next = func(v transition.View) transition.Step {
 				for slot, o := range v.Slots {
-					if o.Phase == transition.Orphan {
-						o.Phase = transition.Absent
+					if o.Phase == journal.Orphan {
+						o.Phase = journal.Absent
 						v.Slots[slot] = o
 					}
 				}

@@ -110,13 +110,13 @@ func (w *world) assign(a assignment.Assignment) {
 }
 
 func (w *world) view(j journal.Journal) transition.View {
-	v := transition.View{Journal: j, Assignment: w.stored, Slots: map[journal.Slot]transition.Observed{}, Now: w.now, Idle: w.idle}
+	v := transition.View{Journal: j, Assignment: w.stored, Slots: map[journal.Slot]transition.Observed{}, Now: w.now, Idle: w.idle, DiskLow: w.chance(10)}
 	for _, slot := range journal.Slots() {
 		var o transition.Observed
 		if m, ok := w.machines[slot]; ok {
-			o = transition.Observed{Phase: transition.Running, BootID: m.bootID, Kubelet: m.kubelet}
+			o = transition.Observed{Phase: journal.Running, BootID: m.bootID, Kubelet: m.kubelet}
 			if m.orphan {
-				o.Phase = transition.Orphan
+				o.Phase = journal.Orphan
 			}
 		}
 		if tree := w.trees[slot]; tree.whole {
@@ -187,14 +187,19 @@ func (w *world) do(j journal.Journal, step transition.Step) (r transition.Result
 		}
 		return r, w.write(func() { delete(w.machines, slot) })
 	case transition.StopKubelet, transition.GiveUp, transition.TakeOver, transition.Refuse:
+		if step.Kind == transition.GiveUp {
+			if err := w.write(func() { w.enabled = slot }); err != nil {
+				return r, err
+			}
+		}
 		m, ok := w.machines[slot]
 		if !ok || m.orphan {
 			return r, nil
 		}
 		m.kubelet = step.Kind != transition.StopKubelet
 		return r, w.write(func() { w.machines[slot] = m })
-	case transition.FetchRoot, transition.CheckGuards:
-		if w.chance(15) {
+	case transition.FetchRoot, transition.RecordHost, transition.CheckGuards:
+		if w.chance(30) {
 			return r, errFault
 		}
 	case transition.BuildSlot:
@@ -205,8 +210,13 @@ func (w *world) do(j journal.Journal, step transition.Step) (r transition.Result
 			return r, errFault
 		}
 		w.trees[slot] = tree{j.Hash, j.Epoch, true}
-	case transition.BootSlot, transition.StartActive, transition.LookAgain:
+	case transition.BootSlot, transition.LookAgain:
 		return w.boot(slot)
+	case transition.StartActive:
+		if r, err = w.boot(slot); err == nil {
+			err = w.write(func() { w.enabled = slot })
+		}
+		return r, err
 	case transition.EnableSlot:
 		return r, w.write(func() { w.enabled, w.good = slot, slot })
 	case transition.SweepSlots:

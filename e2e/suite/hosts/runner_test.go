@@ -93,11 +93,11 @@ func TestTheJournalKnowsWhatLeftItsCgroup(t *testing.T) {
 	for _, dir := range cgroups(t) { // what escapes is not in its own cgroup
 		moveAll(t, filepath.Join(dir, "nstance-known-a"), dir)
 	}
-	if state, err := r.State(t.Context(), journal.A); err != nil || state.Phase != runner.Absent {
+	if state, err := r.State(t.Context(), journal.A); err != nil || state.Phase != journal.Absent {
 		t.Fatalf("%+v, %v: this test shows nothing", state, err)
 	}
 	known = state.Leader
-	if state, err := r.State(t.Context(), journal.A); err != nil || state.Phase != runner.Orphan {
+	if state, err := r.State(t.Context(), journal.A); err != nil || state.Phase != journal.Orphan {
 		t.Errorf("%+v, %v", state, err)
 	}
 	if err := r.Kill(t.Context(), journal.A); err != nil || leader.Alive(known) {

@@ -23,6 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/runner"
 	"nstance.dev/agent/paver/runner/leader"
@@ -69,19 +70,19 @@ func (r *Runner) Boot(ctx context.Context, slot journal.Slot) error {
 	switch state, err := r.State(ctx, slot); {
 	case err != nil:
 		return err
-	case state.Phase == runner.Orphan:
+	case state.Phase == journal.Orphan:
 		if err := r.Kill(ctx, slot); err != nil {
 			return fmt.Errorf("boot %s: %w", r.opts.Name(slot), err)
 		}
 		fallthrough
-	case state.Phase != runner.Running:
+	case state.Phase != journal.Running:
 		if err := r.start(slot); err != nil {
 			return fmt.Errorf("boot %s: %w", r.opts.Name(slot), err)
 		}
 	}
 	find := func() (journal.Leader, error) {
 		state, err := r.State(ctx, slot)
-		if err == nil && state.Phase != runner.Running {
+		if err == nil && state.Phase != journal.Running {
 			err = runner.ErrNotRunning
 		}
 		return state.Leader, err
@@ -167,13 +168,13 @@ func (r *Runner) State(_ context.Context, slot journal.Slot) (runner.State, erro
 	case len(m.all) == 0:
 		return runner.State{}, nil
 	case m.supervisor == 0:
-		return runner.State{Phase: runner.Orphan}, nil
+		return runner.State{Phase: journal.Orphan}, nil
 	}
 	l, err := leader.Of(m.supervisor)
 	if err != nil {
-		return runner.State{Phase: runner.Running}, nil //nolint:nilerr // it is starting or ending
+		return runner.State{Phase: journal.Running}, nil //nolint:nilerr // it is starting or ending
 	}
-	return runner.State{Phase: runner.Running, BootID: leader.BootID(l), StartedAt: leader.StartedAt(l), Leader: l}, nil
+	return runner.State{Phase: journal.Running, BootID: leader.BootID(l), StartedAt: leader.StartedAt(l), Leader: l}, nil
 }
 
 // Stop implements [runner.Runner].
@@ -245,13 +246,13 @@ func pause(ctx context.Context) error {
 }
 
 // Exec implements [runner.Runner].
-func (r *Runner) Exec(ctx context.Context, slot journal.Slot, argv ...string) (runner.Output, error) {
+func (r *Runner) Exec(ctx context.Context, slot journal.Slot, argv ...string) (command.Output, error) {
 	state, err := r.State(ctx, slot)
 	if err != nil {
-		return runner.Output{}, err
+		return command.Output{}, err
 	}
-	if state.Phase != runner.Running || state.Leader.PID == 0 {
-		return runner.Output{}, fmt.Errorf("run %s in %s: %w", argv[0], r.opts.Name(slot), runner.ErrNotRunning)
+	if state.Phase != journal.Running || state.Leader.PID == 0 {
+		return command.Output{}, fmt.Errorf("run %s in %s: %w", argv[0], r.opts.Name(slot), runner.ErrNotRunning)
 	}
 	return leader.Exec(ctx, state.Leader, argv)
 }

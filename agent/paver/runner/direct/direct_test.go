@@ -10,7 +10,6 @@ import (
 	"go.uber.org/goleak"
 
 	"nstance.dev/agent/paver/journal"
-	"nstance.dev/agent/paver/runner"
 )
 
 // What takes root and systemd-nspawn is tested by e2e/suite/hosts.
@@ -53,7 +52,7 @@ func TestWhatNeverRanIsAbsent(t *testing.T) {
 	switch state, err := r.State(t.Context(), journal.A); {
 	case err != nil && strings.Contains(err.Error(), errNoGroups.Error()):
 		t.Logf("no machine can run here: %v", err)
-	case err != nil || state.Phase != runner.Absent:
+	case err != nil || state.Phase != journal.Absent:
 		t.Errorf("%+v, %v", state, err)
 	}
 }

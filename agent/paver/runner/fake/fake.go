@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/runner"
 )
@@ -18,7 +19,7 @@ type Runner struct {
 	// Fault is asked before each call; an error is the call's. Op is the method's name.
 	Fault func(op string, slot journal.Slot) error
 	// Command answers Exec; by default the kubelet is started, stopped and looked at.
-	Command func(slot journal.Slot, argv []string) runner.Output
+	Command func(slot journal.Slot, argv []string) command.Output
 
 	mu       sync.Mutex
 	machines map[journal.Slot]*machine
@@ -48,7 +49,7 @@ func (r *Runner) called(op string, slot journal.Slot) error {
 func (r *Runner) start(slot journal.Slot) {
 	r.boots++
 	r.machines[slot] = &machine{kubelet: true, state: runner.State{
-		Phase: runner.Running, BootID: fmt.Sprintf("boot-%d", r.boots), StartedAt: time.Now(),
+		Phase: journal.Running, BootID: fmt.Sprintf("boot-%d", r.boots), StartedAt: time.Now(),
 		Leader: journal.Leader{PID: 1000 + r.boots, StartTime: uint64(r.boots), HostBootID: "host"},
 	}}
 }
@@ -63,7 +64,7 @@ func (r *Runner) Boot(ctx context.Context, slot journal.Slot) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if m := r.machines[slot]; m == nil || m.state.Phase != runner.Running {
+	if m := r.machines[slot]; m == nil || m.state.Phase != journal.Running {
 		r.start(slot)
 	}
 	return nil
@@ -103,18 +104,18 @@ func (r *Runner) State(_ context.Context, slot journal.Slot) (runner.State, erro
 }
 
 // Exec implements [runner.Runner].
-func (r *Runner) Exec(ctx context.Context, slot journal.Slot, argv ...string) (runner.Output, error) {
+func (r *Runner) Exec(ctx context.Context, slot journal.Slot, argv ...string) (command.Output, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.called("Exec "+strings.Join(argv, " "), slot); err != nil {
-		return runner.Output{}, err
+		return command.Output{}, err
 	}
 	m := r.machines[slot]
-	if m == nil || m.state.Phase != runner.Running {
-		return runner.Output{}, runner.ErrNotRunning
+	if m == nil || m.state.Phase != journal.Running {
+		return command.Output{}, runner.ErrNotRunning
 	}
 	if err := ctx.Err(); err != nil {
-		return runner.Output{}, err
+		return command.Output{}, err
 	}
 	if r.Command != nil {
 		return r.Command(slot, argv), nil
@@ -123,9 +124,9 @@ func (r *Runner) Exec(ctx context.Context, slot journal.Slot, argv ...string) (r
 }
 
 // systemctl is what a machine answers about its kubelet.
-func (m *machine) systemctl(argv []string) runner.Output {
+func (m *machine) systemctl(argv []string) command.Output {
 	if len(argv) < 3 || argv[0] != "systemctl" || !strings.HasPrefix(argv[len(argv)-1], "kubelet") {
-		return runner.Output{}
+		return command.Output{}
 	}
 	switch argv[1] {
 	case "start":
@@ -134,11 +135,11 @@ func (m *machine) systemctl(argv []string) runner.Output {
 		m.kubelet = false
 	case "is-active":
 		if !m.kubelet {
-			return runner.Output{Code: 3, Text: []byte("inactive\n")}
+			return command.Output{Code: 3, Text: []byte("inactive\n")}
 		}
-		return runner.Output{Text: []byte("active\n")}
+		return command.Output{Text: []byte("active\n")}
 	}
-	return runner.Output{}
+	return command.Output{}
 }
 
 // Enable implements [runner.Runner].
@@ -167,7 +168,7 @@ func (r *Runner) Orphan(slot journal.Slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m := r.machines[slot]; m != nil {
-		m.state.Phase = runner.Orphan
+		m.state.Phase = journal.Orphan
 	}
 }
 

@@ -6,7 +6,6 @@
 package leader
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/runner"
 )
@@ -135,60 +135,15 @@ func StartedAt(l journal.Leader) time.Time {
 }
 
 // Exec runs a command in the namespaces of a leader, with the environment of a fresh login.
-func Exec(ctx context.Context, l journal.Leader, argv []string) (runner.Output, error) {
+func Exec(ctx context.Context, l journal.Leader, argv []string) (command.Output, error) {
 	if !Alive(l) {
-		return runner.Output{}, runner.ErrNotRunning
+		return command.Output{}, runner.ErrNotRunning
 	}
 	args := append([]string{"--target", strconv.Itoa(l.PID), "--all", "--"}, argv...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "TERM=dumb"}
-	return Run(cmd)
+	return command.Run(cmd)
 }
-
-// Run runs a command whose context ends its whole process group, and keeps the end of its output.
-func Run(cmd *exec.Cmd) (runner.Output, error) {
-	var out tail
-	cmd.Stdout, cmd.Stderr = &out, &out
-	return run(cmd, &out)
-}
-
-// RunFor is [Run] for a command whose output goes elsewhere: only its errors are kept.
-func RunFor(cmd *exec.Cmd) (runner.Output, error) {
-	var out tail
-	cmd.Stderr = &out
-	return run(cmd, &out)
-}
-
-func run(cmd *exec.Cmd, out *tail) (runner.Output, error) {
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setpgid = true
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() {
-		return runner.Output{Code: exit.ExitCode(), Text: out.bytes()}, nil
-	}
-	if err != nil {
-		return runner.Output{Text: out.bytes()}, fmt.Errorf("run %s: %w", filepath.Base(cmd.Path), err)
-	}
-	return runner.Output{Text: out.bytes()}, nil
-}
-
-// tail keeps the end of what is written to it.
-type tail struct{ buf bytes.Buffer }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.buf.Write(p)
-	if over := t.buf.Len() - runner.MaxOutput; over > 0 {
-		t.buf.Next(over)
-	}
-	return len(p), nil
-}
-
-func (t *tail) bytes() []byte { return t.buf.Bytes() }
 
 // Answers waits until the machine's systemd answers: it has begun to start units, or is through.
 // Where find says that the machine does not run the wait is over: nothing else will start it.

@@ -1,11 +1,9 @@
 package leader_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -63,34 +61,6 @@ func TestOnlyTheFirstProcessOfANamespaceLeads(t *testing.T) {
 	}
 	if l, err := leader.Of(1 << 30); !errors.Is(err, leader.ErrNone) {
 		t.Errorf("%+v, %v", l, err)
-	}
-}
-
-func TestRun(t *testing.T) {
-	out, err := leader.Run(exec.CommandContext(t.Context(), "sh", "-c", "echo out; echo err >&2; exit 3"))
-	if err != nil || out.Code != 3 || string(out.Text) != "out\nerr\n" {
-		t.Errorf("%d %q, %v", out.Code, out.Text, err)
-	}
-	out, err = leader.Run(exec.CommandContext(t.Context(), "sh", "-c", "yes | head -c 200000; echo end"))
-	if err != nil || len(out.Text) != runner.MaxOutput || !strings.HasSuffix(string(out.Text), "end\n") {
-		t.Errorf("%d bytes, %v", len(out.Text), err)
-	}
-	if _, err := leader.Run(exec.CommandContext(t.Context(), "no-such-program")); !errors.Is(err, exec.ErrNotFound) {
-		t.Errorf("%v", err)
-	}
-	if out, err := leader.RunFor(exec.CommandContext(t.Context(), "sh", "-c", "echo out; echo err >&2")); err != nil || string(out.Text) != "err\n" {
-		t.Errorf("%q, %v", out.Text, err)
-	}
-}
-
-// A command ends with its context, and with all that it started.
-func TestACommandEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	_, err := leader.Run(exec.CommandContext(ctx, "sh", "-c", "sleep 60 & sleep 60"))
-	if err == nil || time.Since(began) > 10*time.Second {
-		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/runner"
 )
@@ -52,7 +53,7 @@ func (s Subject) boot(t *testing.T, slot journal.Slot) runner.State {
 		t.Fatalf("Boot(%s): %v", slot, err)
 	}
 	state := s.state(t, slot)
-	if state.Phase != runner.Running || state.BootID == "" || state.Leader.PID == 0 || state.Leader.HostBootID == "" {
+	if state.Phase != journal.Running || state.BootID == "" || state.Leader.PID == 0 || state.Leader.HostBootID == "" {
 		t.Fatalf("after Boot(%s): %+v", slot, state)
 	}
 	return state
@@ -76,7 +77,7 @@ func (s Subject) kill(t *testing.T, slot journal.Slot) {
 
 func (s Subject) expectNothing(t *testing.T, slot journal.Slot) {
 	t.Helper()
-	if state := s.state(t, slot); state.Phase != runner.Absent && state.Phase != runner.Failed {
+	if state := s.state(t, slot); state.Phase != journal.Absent && state.Phase != journal.Failed {
 		t.Fatalf("%s: %+v, want nothing that runs", slot, state)
 	}
 }
@@ -146,7 +147,7 @@ func commands(t *testing.T, s Subject) {
 		t.Errorf("a shell read it: %q, %v", out.Text, err)
 	}
 	out, err = s.Runner.Exec(t.Context(), journal.A, "sh", "-c", "yes | head -c 1000000; echo end")
-	if err != nil || len(out.Text) != runner.MaxOutput || !strings.HasSuffix(string(out.Text), "end\n") {
+	if err != nil || len(out.Text) != command.MaxOutput || !strings.HasSuffix(string(out.Text), "end\n") {
 		t.Errorf("%d bytes of output, %v", len(out.Text), err)
 	}
 	if _, err := s.Runner.Exec(t.Context(), journal.A, "no-such-program"); err != nil {
@@ -161,7 +162,7 @@ func leftovers(t *testing.T, s Subject) {
 	}
 	first := s.boot(t, journal.A)
 	s.Orphan(journal.A)
-	if state := s.state(t, journal.A); state.Phase != runner.Orphan {
+	if state := s.state(t, journal.A); state.Phase != journal.Orphan {
 		t.Errorf("after its supervisor was killed: %+v", state)
 	}
 	if _, err := s.Runner.Exec(t.Context(), journal.A, "true"); !errors.Is(err, runner.ErrNotRunning) {
@@ -180,7 +181,7 @@ func apart(t *testing.T, s Subject) {
 		t.Errorf("both slots have %+v", a)
 	}
 	s.kill(t, journal.A)
-	if after := s.state(t, journal.B); after.BootID != b.BootID || after.Phase != runner.Running {
+	if after := s.state(t, journal.B); after.BootID != b.BootID || after.Phase != journal.Running {
 		t.Errorf("b was %+v, and is %+v after the kill of a", b, after)
 	}
 	s.stop(t, journal.B)

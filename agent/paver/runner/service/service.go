@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/runner"
 	"nstance.dev/agent/paver/runner/leader"
@@ -40,7 +41,7 @@ func New(opts Options) *Runner {
 
 // Available says why systemd is not PID 1 of this host; nil where it is.
 func Available(ctx context.Context) error {
-	out, err := leader.Run(exec.CommandContext(ctx, "systemctl", "show", "--property=Version", "--value"))
+	out, err := command.Run(exec.CommandContext(ctx, "systemctl", "show", "--property=Version", "--value"))
 	if err != nil {
 		return fmt.Errorf("systemd is not PID 1 of this host: %w", err)
 	}
@@ -56,7 +57,7 @@ func (r *Runner) unit(slot journal.Slot) string {
 
 // systemctl runs it; an exit code other than 0 is an error.
 func systemctl(ctx context.Context, args ...string) (string, error) {
-	out, err := leader.Run(exec.CommandContext(ctx, "systemctl", args...))
+	out, err := command.Run(exec.CommandContext(ctx, "systemctl", args...))
 	if err == nil && out.Code != 0 {
 		err = fmt.Errorf("exit code %d: %.512s", out.Code, strings.TrimSpace(string(out.Text)))
 	}
@@ -72,7 +73,7 @@ func (r *Runner) Boot(ctx context.Context, slot journal.Slot) error {
 	if err != nil {
 		return err
 	}
-	if state.Phase != runner.Running {
+	if state.Phase != journal.Running {
 		// What was generated since the last boot is read, and a failure of before is forgotten.
 		if _, err := systemctl(ctx, "daemon-reload"); err != nil {
 			return fmt.Errorf("boot %s: %w", r.opts.Name(slot), err)
@@ -84,7 +85,7 @@ func (r *Runner) Boot(ctx context.Context, slot journal.Slot) error {
 	find := func() (journal.Leader, error) {
 		state, err := r.State(ctx, slot)
 		switch {
-		case err == nil && state.Phase != runner.Running:
+		case err == nil && state.Phase != journal.Running:
 			err = runner.ErrNotRunning
 		case err == nil && state.Leader.PID == 0:
 			err = leader.ErrNone // not yet
@@ -116,12 +117,12 @@ func read(text string) runner.State {
 	}
 	switch properties["ActiveState"] {
 	case "failed":
-		return runner.State{Phase: runner.Failed}
+		return runner.State{Phase: journal.Failed}
 	case "active", "activating", "deactivating", "reloading":
 	default:
 		return runner.State{}
 	}
-	state := runner.State{Phase: runner.Running}
+	state := runner.State{Phase: journal.Running}
 	pid, err := strconv.Atoi(properties["MainPID"])
 	if err != nil || pid == 0 {
 		return state // between two starts
@@ -152,13 +153,13 @@ func (r *Runner) Kill(ctx context.Context, slot journal.Slot) error {
 }
 
 // Exec implements [runner.Runner].
-func (r *Runner) Exec(ctx context.Context, slot journal.Slot, argv ...string) (runner.Output, error) {
+func (r *Runner) Exec(ctx context.Context, slot journal.Slot, argv ...string) (command.Output, error) {
 	state, err := r.State(ctx, slot)
 	if err != nil {
-		return runner.Output{}, err
+		return command.Output{}, err
 	}
 	if state.Leader.PID == 0 {
-		return runner.Output{}, fmt.Errorf("run %s in %s: %w", argv[0], r.opts.Name(slot), runner.ErrNotRunning)
+		return command.Output{}, fmt.Errorf("run %s in %s: %w", argv[0], r.opts.Name(slot), runner.ErrNotRunning)
 	}
 	return leader.Exec(ctx, state.Leader, argv)
 }
