@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/agent/durable"
 	"nstance.dev/agent/paver/assignment"
@@ -267,7 +269,31 @@ func (p *Paver) publish(ctx context.Context, v transition.View, seen map[journal
 	for _, reason := range slices.Sorted(maps.Keys(p.problems)) {
 		in.Problems = append(in.Problems, &nstancev1.MachineProblem{Reason: reason, Message: p.problems[reason]})
 	}
-	p.status = report.Status(in)
+	p.report(report.Status(in))
+}
+
+// progressEvery is how often a report says how far a stage is.
+const progressEvery = 2 * time.Second
+
+// Progress notes how far the step is that is being carried out: what is being done, and how many bytes
+// of how many are done; whole is negative while it is unknown. It does not wait.
+func (p *Paver) Progress(what string, done, whole int64) {
+	now := p.opts.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.status == nil || p.cancel == nil || now.Sub(p.progressed) < progressEvery {
+		return
+	}
+	p.progressed = now
+	s := proto.CloneOf(p.status)
+	s.Progress = &nstancev1.MachineProgress{What: what, DoneBytes: done, TotalBytes: max(whole, 0)}
+	s.ReportedAt = timestamppb.New(now)
+	p.report(s)
+}
+
+// report makes a report the last one. The caller has the lock.
+func (p *Paver) report(s *nstancev1.MachineStatus) {
+	p.status = s
 	close(p.changed)
 	p.changed = make(chan struct{})
 }

@@ -69,6 +69,8 @@ type Paver struct {
 	status   *nstancev1.MachineStatus // nil until the host was looked at
 	changed  chan struct{}            // closed when status is replaced
 	problems map[string]string
+	// progressed is when a report last said how far a step is.
+	progressed time.Time
 }
 
 // New returns a Paver with what is stored of the last assignment. It changes nothing.

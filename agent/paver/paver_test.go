@@ -222,6 +222,45 @@ func TestM63_NothingIsWaitedForThatIsThere(t *testing.T) {
 	})
 }
 
+// TestM44_HowFarAStageIs: told while a step takes long, and not afterwards.
+func TestM44_HowFarAStageIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		w.paver.Progress("layer 1 of 2", 1, 2) // of nothing that is being done
+		if p := w.status().GetProgress(); p != nil {
+			t.Errorf("%v", p)
+		}
+		w.images.set(nil, 10*time.Minute)
+		w.order(2, repave, "2")
+		w.until("stopped", func(*nstancev1.MachineStatus) bool { return !w.runner.Runs()[journal.A] })
+		time.Sleep(time.Minute)
+		reports := 0
+		_, changed := w.paver.Status()
+		for i := range int64(600) { // a minute, ten times a second
+			w.paver.Progress("layer 1 of 2", i<<20, 600<<20)
+			select {
+			case <-changed:
+				reports++
+				_, changed = w.paver.Status()
+			default:
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		s := w.status()
+		if p := s.GetProgress(); p.GetWhat() != "layer 1 of 2" || p.GetDoneBytes() < 500<<20 || p.GetTotalBytes() != 600<<20 || s.GetStage() != nstancev1.MachineStage_MACHINE_STAGE_FETCH {
+			t.Errorf("%v", s)
+		}
+		if reports < 20 || reports > 31 {
+			t.Errorf("%d reports in a minute", reports)
+		}
+		w.join(2)
+		if s := w.until("running", in(runs)); s.GetProgress() != nil {
+			t.Errorf("%v", s)
+		}
+	})
+}
+
 // TestM60_AMachineThatDoesNotJoinIsReverted: the old one runs again, with its own content.
 func TestM60_AMachineThatDoesNotJoinIsReverted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (c config) open(ctx context.Context, log *slog.Logger) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
-	images := content.New(blobs, content.Options{Policy: load, Log: log})
+	images := content.New(blobs, content.Options{Policy: load, Log: log, Progress: func(what string, done, whole int64) { l.paver.Progress(what, done, whole) }})
 	l.host = host.New(host.Options{
 		Dir: c.dir, Machines: c.machines, Runner: run, Mode: mode, Images: images, Policy: load, Reachable: reachable, Log: log,
 	})

@@ -73,6 +73,12 @@ func stageWord(s nstancev1.MachineStage) string { return word(s.String(), "MACHI
 // progress is a report in a line.
 func progress(s *nstancev1.MachineStatus) string {
 	line := fmt.Sprintf("epoch %d: %s", s.GetEpoch(), stageWord(s.GetStage()))
+	if p := s.GetProgress(); p != nil {
+		line += fmt.Sprintf(", %s: %d MB", p.GetWhat(), p.GetDoneBytes()>>20)
+		if p.GetTotalBytes() > 0 {
+			line += fmt.Sprintf(" of %d", p.GetTotalBytes()>>20)
+		}
+	}
 	if s.GetAttempts() > 0 {
 		line += fmt.Sprintf(", %d failed: %s", s.GetAttempts(), s.GetLastError())
 	}

@@ -5,29 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"nstance.dev/agent/durable"
 	"nstance.dev/agent/paver/artifact"
-	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/manifest"
 	"nstance.dev/agent/paver/policy"
 	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/render"
 	"nstance.dev/agent/paver/report"
-	"nstance.dev/agent/paver/runner/leader"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -97,8 +88,10 @@ func (h *Host) look(ctx context.Context) {
 	}
 	p, err := h.opts.Policy()
 	problem("PolicyUnreadable", err)
-	found.Preflight, err = h.preflight(ctx, j, p.Allow.Degraded)
+	found.Preflight, found.Host.SystemdVersion, err = h.preflight(ctx, j, p.Allow.Degraded)
 	problem("PreflightIncomplete", err)
+	found.Host.Facts, err = h.facts(j, p)
+	problem("HostUnreadable", err)
 	found.Problems = append(found.Problems, h.leftOut(j, p)...)
 	for _, slot := range journal.Slots() {
 		found.Sizes[slot] = h.slots.Size(ctx, slot)
@@ -113,14 +106,14 @@ func (h *Host) look(ctx context.Context) {
 }
 
 // preflight says whether a machine can be built here.
-func (h *Host) preflight(ctx context.Context, j journal.Journal, degraded bool) ([]*nstancev1.PreflightCheck, error) {
+func (h *Host) preflight(ctx context.Context, j journal.Journal, degraded bool) (checks []*nstancev1.PreflightCheck, systemd int32, err error) {
 	t, wants := preflight.For(h.latest(j))
 	wants.Mode, wants.AllowDegraded = h.opts.Mode, degraded
 	facts, err := h.opts.Probe(ctx, t)
 	if err != nil && ctx.Err() != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return preflight.Judge(facts, wants), err
+	return preflight.Judge(facts, wants), int32(facts.SystemdVersion), err
 }
 
 // leftOut are the parts of the assignment that the policy does not allow, and that are not built for
@@ -250,35 +243,4 @@ func (h *Host) root() string {
 		return "/"
 	}
 	return h.opts.Settings.Root
-}
-
-// describe says what kind of host this is.
-func describe(ctx context.Context) *nstancev1.MachineHost {
-	d := &nstancev1.MachineHost{Arch: runtime.GOARCH, Cgroup: "v1"}
-	d.BootId, _ = leader.HostBootID() // empty where it cannot be read, as all of these
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		d.Kernel = unix.ByteSliceToString(u.Release[:])
-	}
-	if text, err := os.ReadFile("/proc/cmdline"); err == nil {
-		d.KernelArguments = strings.TrimSpace(string(text[:min(len(text), 4096)]))
-	}
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		d.Cgroup = "v2"
-	}
-	if out, err := command.Run(exec.CommandContext(ctx, "systemd-detect-virt")); err == nil && out.Code == 0 {
-		d.Virtualization = strings.TrimSpace(string(out.Text))
-	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return d
-	}
-	for _, a := range addresses {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().IsGlobalUnicast() {
-			d.Addresses = append(d.Addresses, prefix.Addr().String())
-		}
-	}
-	slices.Sort(d.Addresses)
-	d.Addresses = d.Addresses[:min(len(d.Addresses), 16)]
-	return d
 }

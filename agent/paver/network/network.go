@@ -28,6 +28,8 @@ type State struct {
 	Jumps []Jump `json:"-"`
 	// Rules of routing that name an interface.
 	Rules []Rule `json:"rules,omitempty"`
+	// Legacy is what iptables has beside nftables.
+	Legacy Legacy `json:"legacy,omitzero"`
 }
 
 // Table is a table of nftables.
@@ -115,6 +117,7 @@ func Leftovers(before, now State) []Command {
 	for _, c := range chains {
 		commands = append(commands, Command{"nft", "delete", "chain", c.Family, c.Table, c.Name})
 	}
+	commands = append(commands, legacyLeftovers(before.Legacy, now.Legacy)...)
 	commands = append(commands, rules(before, now)...)
 	for _, link := range slices.Sorted(slices.Values(now.Links)) {
 		if matches(link, linkPatterns) && !slices.Contains(before.Links, link) {

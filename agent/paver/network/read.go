@@ -33,7 +33,7 @@ func Host(ctx context.Context, argv ...string) ([]byte, error) {
 }
 
 // Read reads what the host's network has. Without the program nft nothing of nftables is seen, and
-// nothing of it is ever removed.
+// nothing of it is ever removed; without iptables-legacy the same holds for the older tables.
 func Read(ctx context.Context, run Run) (State, error) {
 	var s State
 	text, err := run(ctx, "ip", "-json", "link", "show")
@@ -56,6 +56,9 @@ func Read(ctx context.Context, run Run) (State, error) {
 			return s, fmt.Errorf("read rules of routing: %w", err)
 		}
 		s.Rules = append(s.Rules, rules...)
+	}
+	if s.Legacy, err = readLegacy(ctx, run); err != nil {
+		return s, err
 	}
 	text, err = run(ctx, "nft", "--json", "--stateless", "list", "ruleset")
 	switch {

@@ -3059,7 +3059,17 @@ type MachineHost struct {
 	// Version of control groups, `v1` or `v2`.
 	Cgroup string `protobuf:"bytes,6,opt,name=cgroup,proto3" json:"cgroup,omitempty"`
 	// Addresses of the host.
-	Addresses     []string `protobuf:"bytes,7,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Addresses []string `protobuf:"bytes,7,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Operating system as its release file calls it, such as `Debian GNU/Linux 12 (bookworm)`.
+	Os string `protobuf:"bytes,8,opt,name=os,proto3" json:"os,omitempty"`
+	// Processors that the host has.
+	Cpus int32 `protobuf:"varint,9,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	// Memory of the host, bytes.
+	MemoryBytes int64 `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// Version of systemd-nspawn on the host; 0: it is not installed, or not known yet.
+	SystemdVersion int32 `protobuf:"varint,11,opt,name=systemd_version,json=systemdVersion,proto3" json:"systemd_version,omitempty"`
+	// What the files of a machine depend on beside its assignment.
+	Facts         *MachineFacts `protobuf:"bytes,12,opt,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3143,6 +3153,207 @@ func (x *MachineHost) GetAddresses() []string {
 	return nil
 }
 
+func (x *MachineHost) GetOs() string {
+	if x != nil {
+		return x.Os
+	}
+	return ""
+}
+
+func (x *MachineHost) GetCpus() int32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *MachineHost) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *MachineHost) GetSystemdVersion() int32 {
+	if x != nil {
+		return x.SystemdVersion
+	}
+	return 0
+}
+
+func (x *MachineHost) GetFacts() *MachineFacts {
+	if x != nil {
+		return x.Facts
+	}
+	return nil
+}
+
+// MachineFacts are what the files that are written for a machine depend on beside its
+// assignment, so that somebody else can say what is written. Absent: not known yet.
+type MachineFacts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Directory of the paver on the host.
+	StateDir string `protobuf:"bytes,1,opt,name=state_dir,json=stateDir,proto3" json:"state_dir,omitempty"`
+	// Names of the machines of slot a and slot b.
+	Machines []string `protobuf:"bytes,2,rep,name=machines,proto3" json:"machines,omitempty"`
+	// The host's configuration of name servers, at most 4 KiB.
+	ResolvConf string `protobuf:"bytes,3,opt,name=resolv_conf,json=resolvConf,proto3" json:"resolv_conf,omitempty"`
+	// The same for Pods, which do not reach servers on the host's loopback interface.
+	PodResolvConf string `protobuf:"bytes,4,opt,name=pod_resolv_conf,json=podResolvConf,proto3" json:"pod_resolv_conf,omitempty"`
+	// Paths of the host that the assignment asks for and that exist, and what is left of each
+	// when links are followed. At most 16 KiB.
+	Paths map[string]string `protobuf:"bytes,5,rep,name=paths,proto3" json:"paths,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// paths were more than what is reported.
+	PathsCut bool `protobuf:"varint,6,opt,name=paths_cut,json=pathsCut,proto3" json:"paths_cut,omitempty"`
+	// Users of the assignment whose keys are set on the host.
+	SshUsers      []string `protobuf:"bytes,7,rep,name=ssh_users,json=sshUsers,proto3" json:"ssh_users,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineFacts) Reset() {
+	*x = MachineFacts{}
+	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineFacts) ProtoMessage() {}
+
+func (x *MachineFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineFacts.ProtoReflect.Descriptor instead.
+func (*MachineFacts) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *MachineFacts) GetStateDir() string {
+	if x != nil {
+		return x.StateDir
+	}
+	return ""
+}
+
+func (x *MachineFacts) GetMachines() []string {
+	if x != nil {
+		return x.Machines
+	}
+	return nil
+}
+
+func (x *MachineFacts) GetResolvConf() string {
+	if x != nil {
+		return x.ResolvConf
+	}
+	return ""
+}
+
+func (x *MachineFacts) GetPodResolvConf() string {
+	if x != nil {
+		return x.PodResolvConf
+	}
+	return ""
+}
+
+func (x *MachineFacts) GetPaths() map[string]string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+func (x *MachineFacts) GetPathsCut() bool {
+	if x != nil {
+		return x.PathsCut
+	}
+	return false
+}
+
+func (x *MachineFacts) GetSshUsers() []string {
+	if x != nil {
+		return x.SshUsers
+	}
+	return nil
+}
+
+// MachineProgress is how far a stage is that takes long.
+type MachineProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is being done, such as `layer 2 of 5`.
+	What string `protobuf:"bytes,1,opt,name=what,proto3" json:"what,omitempty"`
+	// Bytes that are done.
+	DoneBytes int64 `protobuf:"varint,2,opt,name=done_bytes,json=doneBytes,proto3" json:"done_bytes,omitempty"`
+	// Bytes that there are; 0: not known.
+	TotalBytes    int64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineProgress) Reset() {
+	*x = MachineProgress{}
+	mi := &file_nstance_v1_machine_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineProgress) ProtoMessage() {}
+
+func (x *MachineProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_machine_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineProgress.ProtoReflect.Descriptor instead.
+func (*MachineProgress) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *MachineProgress) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *MachineProgress) GetDoneBytes() int64 {
+	if x != nil {
+		return x.DoneBytes
+	}
+	return 0
+}
+
+func (x *MachineProgress) GetTotalBytes() int64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
 // MachineStatus says how a host and its node machine are. A later one replaces an earlier
 // one; it is at most 64 KiB.
 type MachineStatus struct {
@@ -3189,14 +3400,16 @@ type MachineStatus struct {
 	// When the stage began, by the host's clock.
 	StageStartedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=stage_started_at,json=stageStartedAt,proto3" json:"stage_started_at,omitempty"`
 	// When the report was made, by the host's clock. Never used for verdicts: clocks differ.
-	ReportedAt    *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
+	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
+	// How far the stage is; absent: that is not known.
+	Progress      *MachineProgress `protobuf:"bytes,22,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MachineStatus) Reset() {
 	*x = MachineStatus{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	mi := &file_nstance_v1_machine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3208,7 +3421,7 @@ func (x *MachineStatus) String() string {
 func (*MachineStatus) ProtoMessage() {}
 
 func (x *MachineStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	mi := &file_nstance_v1_machine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3221,7 +3434,7 @@ func (x *MachineStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineStatus.ProtoReflect.Descriptor instead.
 func (*MachineStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{34}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MachineStatus) GetEpoch() int64 {
@@ -3367,6 +3580,13 @@ func (x *MachineStatus) GetStageStartedAt() *timestamppb.Timestamp {
 func (x *MachineStatus) GetReportedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ReportedAt
+	}
+	return nil
+}
+
+func (x *MachineStatus) GetProgress() *MachineProgress {
+	if x != nil {
+		return x.Progress
 	}
 	return nil
 }
@@ -3586,7 +3806,7 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.nstance.v1.MachineDriftKindR\x04kind\"B\n" +
 	"\x0eMachineProblem\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\xdb\x01\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\xfb\x02\n" +
 	"\vMachineHost\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12)\n" +
@@ -3594,7 +3814,32 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\x04arch\x18\x04 \x01(\tR\x04arch\x12&\n" +
 	"\x0evirtualization\x18\x05 \x01(\tR\x0evirtualization\x12\x16\n" +
 	"\x06cgroup\x18\x06 \x01(\tR\x06cgroup\x12\x1c\n" +
-	"\taddresses\x18\a \x03(\tR\taddresses\"\xee\a\n" +
+	"\taddresses\x18\a \x03(\tR\taddresses\x12\x0e\n" +
+	"\x02os\x18\b \x01(\tR\x02os\x12\x12\n" +
+	"\x04cpus\x18\t \x01(\x05R\x04cpus\x12!\n" +
+	"\fmemory_bytes\x18\n" +
+	" \x01(\x03R\vmemoryBytes\x12'\n" +
+	"\x0fsystemd_version\x18\v \x01(\x05R\x0esystemdVersion\x12.\n" +
+	"\x05facts\x18\f \x01(\v2\x18.nstance.v1.MachineFactsR\x05facts\"\xbf\x02\n" +
+	"\fMachineFacts\x12\x1b\n" +
+	"\tstate_dir\x18\x01 \x01(\tR\bstateDir\x12\x1a\n" +
+	"\bmachines\x18\x02 \x03(\tR\bmachines\x12\x1f\n" +
+	"\vresolv_conf\x18\x03 \x01(\tR\n" +
+	"resolvConf\x12&\n" +
+	"\x0fpod_resolv_conf\x18\x04 \x01(\tR\rpodResolvConf\x129\n" +
+	"\x05paths\x18\x05 \x03(\v2#.nstance.v1.MachineFacts.PathsEntryR\x05paths\x12\x1b\n" +
+	"\tpaths_cut\x18\x06 \x01(\bR\bpathsCut\x12\x1b\n" +
+	"\tssh_users\x18\a \x03(\tR\bsshUsers\x1a8\n" +
+	"\n" +
+	"PathsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"e\n" +
+	"\x0fMachineProgress\x12\x12\n" +
+	"\x04what\x18\x01 \x01(\tR\x04what\x12\x1d\n" +
+	"\n" +
+	"done_bytes\x18\x02 \x01(\x03R\tdoneBytes\x12\x1f\n" +
+	"\vtotal_bytes\x18\x03 \x01(\x03R\n" +
+	"totalBytes\"\xa7\b\n" +
 	"\rMachineStatus\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12.\n" +
 	"\x05stage\x18\x02 \x01(\x0e2\x18.nstance.v1.MachineStageR\x05stage\x12\x1f\n" +
@@ -3622,7 +3867,8 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"started_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12D\n" +
 	"\x10stage_started_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x0estageStartedAt\x12;\n" +
 	"\vreported_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"reportedAt*\x8b\x01\n" +
+	"reportedAt\x127\n" +
+	"\bprogress\x18\x16 \x01(\v2\x1b.nstance.v1.MachineProgressR\bprogress*\x8b\x01\n" +
 	"\vMachineMode\x12\x1c\n" +
 	"\x18MACHINE_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11MACHINE_MODE_PAVE\x10\x01\x12\x17\n" +
@@ -3689,7 +3935,7 @@ func file_nstance_v1_machine_proto_rawDescGZIP() []byte {
 }
 
 var file_nstance_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_nstance_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_nstance_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_nstance_v1_machine_proto_goTypes = []any{
 	(MachineMode)(0),                    // 0: nstance.v1.MachineMode
 	(MachineFailurePolicy)(0),           // 1: nstance.v1.MachineFailurePolicy
@@ -3733,15 +3979,18 @@ var file_nstance_v1_machine_proto_goTypes = []any{
 	(*MachineDrift)(nil),                // 39: nstance.v1.MachineDrift
 	(*MachineProblem)(nil),              // 40: nstance.v1.MachineProblem
 	(*MachineHost)(nil),                 // 41: nstance.v1.MachineHost
-	(*MachineStatus)(nil),               // 42: nstance.v1.MachineStatus
-	nil,                                 // 43: nstance.v1.MachineKubernetes.NodeLabelsEntry
-	nil,                                 // 44: nstance.v1.MachineSettings.EnvironmentEntry
-	nil,                                 // 45: nstance.v1.MachineHostSettings.SysctlsEntry
-	nil,                                 // 46: nstance.v1.MachineNodeSettings.LabelsEntry
-	nil,                                 // 47: nstance.v1.MachineNodeSettings.ReservedEntry
-	nil,                                 // 48: nstance.v1.MachineCredential.PullSecretsEntry
-	(*durationpb.Duration)(nil),         // 49: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),       // 50: google.protobuf.Timestamp
+	(*MachineFacts)(nil),                // 42: nstance.v1.MachineFacts
+	(*MachineProgress)(nil),             // 43: nstance.v1.MachineProgress
+	(*MachineStatus)(nil),               // 44: nstance.v1.MachineStatus
+	nil,                                 // 45: nstance.v1.MachineKubernetes.NodeLabelsEntry
+	nil,                                 // 46: nstance.v1.MachineSettings.EnvironmentEntry
+	nil,                                 // 47: nstance.v1.MachineHostSettings.SysctlsEntry
+	nil,                                 // 48: nstance.v1.MachineNodeSettings.LabelsEntry
+	nil,                                 // 49: nstance.v1.MachineNodeSettings.ReservedEntry
+	nil,                                 // 50: nstance.v1.MachineCredential.PullSecretsEntry
+	nil,                                 // 51: nstance.v1.MachineFacts.PathsEntry
+	(*durationpb.Duration)(nil),         // 52: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),       // 53: google.protobuf.Timestamp
 }
 var file_nstance_v1_machine_proto_depIdxs = []int32{
 	0,  // 0: nstance.v1.MachineAssignment.mode:type_name -> nstance.v1.MachineMode
@@ -3758,7 +4007,7 @@ var file_nstance_v1_machine_proto_depIdxs = []int32{
 	12, // 11: nstance.v1.MachineImage.oci:type_name -> nstance.v1.MachineOciImage
 	13, // 12: nstance.v1.MachineImage.archive:type_name -> nstance.v1.MachineArchive
 	14, // 13: nstance.v1.MachineImage.debootstrap:type_name -> nstance.v1.MachineDebootstrap
-	43, // 14: nstance.v1.MachineKubernetes.node_labels:type_name -> nstance.v1.MachineKubernetes.NodeLabelsEntry
+	45, // 14: nstance.v1.MachineKubernetes.node_labels:type_name -> nstance.v1.MachineKubernetes.NodeLabelsEntry
 	16, // 15: nstance.v1.MachineKubernetes.taints:type_name -> nstance.v1.MachineTaint
 	17, // 16: nstance.v1.MachineKubernetes.artifacts:type_name -> nstance.v1.MachineArtifacts
 	18, // 17: nstance.v1.MachineArtifacts.kubelet:type_name -> nstance.v1.MachineArtifact
@@ -3769,24 +4018,24 @@ var file_nstance_v1_machine_proto_depIdxs = []int32{
 	2,  // 22: nstance.v1.MachineSettings.network:type_name -> nstance.v1.MachineNetwork
 	20, // 23: nstance.v1.MachineSettings.binds:type_name -> nstance.v1.MachineBind
 	21, // 24: nstance.v1.MachineSettings.persist:type_name -> nstance.v1.MachinePersist
-	44, // 25: nstance.v1.MachineSettings.environment:type_name -> nstance.v1.MachineSettings.EnvironmentEntry
+	46, // 25: nstance.v1.MachineSettings.environment:type_name -> nstance.v1.MachineSettings.EnvironmentEntry
 	22, // 26: nstance.v1.MachineSettings.units:type_name -> nstance.v1.MachineUnit
 	23, // 27: nstance.v1.MachineSettings.files:type_name -> nstance.v1.MachineFile
 	24, // 28: nstance.v1.MachineSettings.limits:type_name -> nstance.v1.MachineLimits
 	25, // 29: nstance.v1.MachineSettings.registries:type_name -> nstance.v1.MachineRegistry
 	26, // 30: nstance.v1.MachineRegistry.mirrors:type_name -> nstance.v1.MachineMirror
-	45, // 31: nstance.v1.MachineHostSettings.sysctls:type_name -> nstance.v1.MachineHostSettings.SysctlsEntry
+	47, // 31: nstance.v1.MachineHostSettings.sysctls:type_name -> nstance.v1.MachineHostSettings.SysctlsEntry
 	28, // 32: nstance.v1.MachineHostSettings.ssh_keys:type_name -> nstance.v1.MachineSshUser
-	49, // 33: nstance.v1.MachineTimeouts.prepare:type_name -> google.protobuf.Duration
-	49, // 34: nstance.v1.MachineTimeouts.stop:type_name -> google.protobuf.Duration
-	49, // 35: nstance.v1.MachineTimeouts.boot:type_name -> google.protobuf.Duration
-	49, // 36: nstance.v1.MachineTimeouts.join:type_name -> google.protobuf.Duration
-	46, // 37: nstance.v1.MachineNodeSettings.labels:type_name -> nstance.v1.MachineNodeSettings.LabelsEntry
+	52, // 33: nstance.v1.MachineTimeouts.prepare:type_name -> google.protobuf.Duration
+	52, // 34: nstance.v1.MachineTimeouts.stop:type_name -> google.protobuf.Duration
+	52, // 35: nstance.v1.MachineTimeouts.boot:type_name -> google.protobuf.Duration
+	52, // 36: nstance.v1.MachineTimeouts.join:type_name -> google.protobuf.Duration
+	48, // 37: nstance.v1.MachineNodeSettings.labels:type_name -> nstance.v1.MachineNodeSettings.LabelsEntry
 	16, // 38: nstance.v1.MachineNodeSettings.taints:type_name -> nstance.v1.MachineTaint
 	16, // 39: nstance.v1.MachineNodeSettings.startup_taints:type_name -> nstance.v1.MachineTaint
-	47, // 40: nstance.v1.MachineNodeSettings.reserved:type_name -> nstance.v1.MachineNodeSettings.ReservedEntry
-	50, // 41: nstance.v1.MachineCredential.expires_at:type_name -> google.protobuf.Timestamp
-	48, // 42: nstance.v1.MachineCredential.pull_secrets:type_name -> nstance.v1.MachineCredential.PullSecretsEntry
+	49, // 40: nstance.v1.MachineNodeSettings.reserved:type_name -> nstance.v1.MachineNodeSettings.ReservedEntry
+	53, // 41: nstance.v1.MachineCredential.expires_at:type_name -> google.protobuf.Timestamp
+	50, // 42: nstance.v1.MachineCredential.pull_secrets:type_name -> nstance.v1.MachineCredential.PullSecretsEntry
 	8,  // 43: nstance.v1.MachineWork.assignment:type_name -> nstance.v1.MachineAssignment
 	32, // 44: nstance.v1.MachineWork.credential_update:type_name -> nstance.v1.MachineCredential
 	33, // 45: nstance.v1.MachineWork.node_confirmed:type_name -> nstance.v1.NodeConfirmed
@@ -3795,26 +4044,29 @@ var file_nstance_v1_machine_proto_depIdxs = []int32{
 	9,  // 48: nstance.v1.MachineFailure.configuration:type_name -> nstance.v1.MachineConfigurationVersion
 	3,  // 49: nstance.v1.MachineFailure.stage:type_name -> nstance.v1.MachineStage
 	5,  // 50: nstance.v1.MachineFailure.outcome:type_name -> nstance.v1.MachineFailureOutcome
-	50, // 51: nstance.v1.MachineFailure.at:type_name -> google.protobuf.Timestamp
+	53, // 51: nstance.v1.MachineFailure.at:type_name -> google.protobuf.Timestamp
 	6,  // 52: nstance.v1.PreflightCheck.result:type_name -> nstance.v1.PreflightResult
 	7,  // 53: nstance.v1.MachineDrift.kind:type_name -> nstance.v1.MachineDriftKind
-	3,  // 54: nstance.v1.MachineStatus.stage:type_name -> nstance.v1.MachineStage
-	35, // 55: nstance.v1.MachineStatus.slots:type_name -> nstance.v1.MachineSlot
-	9,  // 56: nstance.v1.MachineStatus.previous:type_name -> nstance.v1.MachineConfigurationVersion
-	37, // 57: nstance.v1.MachineStatus.preflight:type_name -> nstance.v1.PreflightCheck
-	38, // 58: nstance.v1.MachineStatus.executors:type_name -> nstance.v1.MachineExecutor
-	39, // 59: nstance.v1.MachineStatus.drift:type_name -> nstance.v1.MachineDrift
-	36, // 60: nstance.v1.MachineStatus.failure:type_name -> nstance.v1.MachineFailure
-	40, // 61: nstance.v1.MachineStatus.problems:type_name -> nstance.v1.MachineProblem
-	41, // 62: nstance.v1.MachineStatus.host:type_name -> nstance.v1.MachineHost
-	50, // 63: nstance.v1.MachineStatus.started_at:type_name -> google.protobuf.Timestamp
-	50, // 64: nstance.v1.MachineStatus.stage_started_at:type_name -> google.protobuf.Timestamp
-	50, // 65: nstance.v1.MachineStatus.reported_at:type_name -> google.protobuf.Timestamp
-	66, // [66:66] is the sub-list for method output_type
-	66, // [66:66] is the sub-list for method input_type
-	66, // [66:66] is the sub-list for extension type_name
-	66, // [66:66] is the sub-list for extension extendee
-	0,  // [0:66] is the sub-list for field type_name
+	42, // 54: nstance.v1.MachineHost.facts:type_name -> nstance.v1.MachineFacts
+	51, // 55: nstance.v1.MachineFacts.paths:type_name -> nstance.v1.MachineFacts.PathsEntry
+	3,  // 56: nstance.v1.MachineStatus.stage:type_name -> nstance.v1.MachineStage
+	35, // 57: nstance.v1.MachineStatus.slots:type_name -> nstance.v1.MachineSlot
+	9,  // 58: nstance.v1.MachineStatus.previous:type_name -> nstance.v1.MachineConfigurationVersion
+	37, // 59: nstance.v1.MachineStatus.preflight:type_name -> nstance.v1.PreflightCheck
+	38, // 60: nstance.v1.MachineStatus.executors:type_name -> nstance.v1.MachineExecutor
+	39, // 61: nstance.v1.MachineStatus.drift:type_name -> nstance.v1.MachineDrift
+	36, // 62: nstance.v1.MachineStatus.failure:type_name -> nstance.v1.MachineFailure
+	40, // 63: nstance.v1.MachineStatus.problems:type_name -> nstance.v1.MachineProblem
+	41, // 64: nstance.v1.MachineStatus.host:type_name -> nstance.v1.MachineHost
+	53, // 65: nstance.v1.MachineStatus.started_at:type_name -> google.protobuf.Timestamp
+	53, // 66: nstance.v1.MachineStatus.stage_started_at:type_name -> google.protobuf.Timestamp
+	53, // 67: nstance.v1.MachineStatus.reported_at:type_name -> google.protobuf.Timestamp
+	43, // 68: nstance.v1.MachineStatus.progress:type_name -> nstance.v1.MachineProgress
+	69, // [69:69] is the sub-list for method output_type
+	69, // [69:69] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_machine_proto_init() }
@@ -3838,7 +4090,7 @@ func file_nstance_v1_machine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_machine_proto_rawDesc), len(file_nstance_v1_machine_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   41,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
