@@ -300,35 +300,6 @@ func TestM60_AMachineThatDoesNotJoinIsReverted(t *testing.T) {
 	})
 }
 
-// TestM43_TheTokenIsNowhereElse: neither in a log nor in a report nor in a file of another one
-// than the kubelet.
-func TestM43_TheTokenIsNowhereElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.start()
-		defer func() { w.stop() }()
-		w.order(1, pave, "1")
-		s := w.until("joining", in(joining))
-		want := []string{"/machines/node-a/etc/kubernetes/bootstrap-kubelet.conf", "/run/credential-1"}
-		if got := w.holders(token); !slices.Equal(got, want) {
-			t.Errorf("files with the token: %q", got)
-		}
-		for _, path := range want {
-			if info, err := os.Stat(filepath.Join(w.dir, path)); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("%s: %v, %v", path, info.Mode(), err)
-			}
-		}
-		w.join(1)
-		w.until("running", in(runs))
-		if strings.Contains(w.log.String(), token) || strings.Contains(s.String(), token) {
-			t.Error("the log or a report has the token")
-		}
-		if got := w.holders(token); !slices.Equal(got, want[:1]) {
-			t.Errorf("after the join the files are %q", got)
-		}
-	})
-}
-
 func TestAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := paved(t)

@@ -43,6 +43,7 @@ type world struct {
 	runner *fake.Runner
 	images *images
 	log    *lockedBuffer
+	host   *host.Host
 	look   atomic.Int64 // how long a look at the host takes
 	paver  *paver.Paver
 	stop   func()
@@ -96,7 +97,7 @@ func (w *world) start() {
 		Settings: settings.Host{Root: w.dir, Load: func(context.Context, string) error { return nil }, Reload: func(context.Context) error { return nil }},
 		Facts:    facts.Options{Root: w.dir, UserExists: func(string) bool { return false }},
 		Network:  hostNetwork,
-		Free:     func(string) (uint64, uint64, error) { return 100 << 30, 200 << 30, nil },
+		Disk:     host.Disk{Free: func(string) (uint64, uint64, error) { return 100 << 30, 200 << 30, nil }},
 		Probe:    func(context.Context, preflight.Targets) (preflight.Facts, error) { return pavertest.Facts(), nil },
 		Mode:     preflight.Service,
 	})
@@ -114,7 +115,7 @@ func (w *world) start() {
 			w.t.Errorf("Run: %v", err)
 		}
 	}()
-	w.paver, w.stop = p, func() { cancel(); <-done }
+	w.host, w.paver, w.stop = h, p, func() { cancel(); <-done }
 }
 
 // hostNetwork has one interface.

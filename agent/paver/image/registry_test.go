@@ -1,11 +1,13 @@
 package image_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -79,6 +81,53 @@ func TestM99_PullSecretsAreUsedAndSeenNowhere(t *testing.T) {
 		if strings.Contains(text, marked) || strings.Contains(text, fmt.Sprintf("%x", marked)) {
 			t.Errorf("a pull secret is printed: %s", text)
 		}
+	}
+}
+
+// TestM99_ARegistryThatRepeatsWhatItIsTold: as errors go to logs and reports, none repeats its answer.
+func TestM99_ARegistryThatRepeatsWhatItIsTold(t *testing.T) {
+	s := newServer(t)
+	s.push(t, "team/node:1", simple(t, treetest.File("a", "1")))
+	secret := secretFor(t, map[string]authn.AuthConfig{s.host(): {Username: "puller", Password: marked}})
+	for how, repeat := range map[string]func(http.ResponseWriter, string){
+		"in a redirect to nowhere": func(w http.ResponseWriter, told string) {
+			w.Header().Set("Location", "http://127.0.0.1:1/"+marked+"?told="+url.QueryEscape(told))
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		},
+		"in a realm": func(w http.ResponseWriter, told string) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="https://127.0.0.1:1/`+marked+`?`+url.QueryEscape(told)+`",service="`+marked+`"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		},
+		"in the header of a digest": func(w http.ResponseWriter, told string) {
+			w.Header().Set("Docker-Content-Digest", told+marked)
+			_, _ = io.WriteString(w, "{}")
+		},
+		"in a fault": func(w http.ResponseWriter, told string) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"errors":[{"code":"%s","message":"%s","detail":"%s"}]}`, marked, told, marked)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			s.answer(func(w http.ResponseWriter, r *http.Request) bool {
+				told := r.Header.Get("Authorization")
+				if told == "" {
+					w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
+					w.WriteHeader(http.StatusUnauthorized)
+					return true
+				}
+				repeat(w, told)
+				return true
+			})
+			_, err := newHost(t, image.Options{Roots: s.roots}).ensure(t, oci(s, "team/node:1", withSecret(secret)))
+			if err == nil {
+				t.Fatal("it is an image")
+			}
+			for _, form := range []string{marked, base64.StdEncoding.EncodeToString([]byte("puller:" + marked))} {
+				if strings.Contains(err.Error(), form) {
+					t.Errorf("%v", err)
+				}
+			}
+		})
 	}
 }
 
