@@ -121,15 +121,14 @@ const (
 )
 
 // facts are what the files of the latest assignment's machine depend on beside that.
-func (h *Host) facts(j journal.Journal, p policy.Policy) (*nstancev1.MachineFacts, error) {
-	m := h.latest(j)
-	about, err := facts.Read(m.GetTemplate(), h.opts.Facts)
+func (p planner) facts(m *nstancev1.MachineAssignment, local policy.Policy) (*nstancev1.MachineFacts, error) {
+	about, err := facts.Read(m.GetTemplate(), p.opts.Facts)
 	if err != nil {
 		return nil, err
 	}
-	f := &nstancev1.MachineFacts{StateDir: h.opts.Dir, Paths: map[string]string{}, SshUsers: h.planner.users(p, m)}
+	f := &nstancev1.MachineFacts{StateDir: p.opts.Dir, Paths: map[string]string{}, SshUsers: p.users(local, m)}
 	for _, slot := range journal.Slots() {
-		f.Machines = append(f.Machines, h.opts.Name(slot))
+		f.Machines = append(f.Machines, p.opts.Name(slot))
 	}
 	f.ResolvConf, f.PodResolvConf = lines(about.ResolvConf), lines(about.PodResolvConf)
 	size := 0

@@ -83,9 +83,9 @@ func TestM57_ACopyThatHasNoRoomIsNotBegun(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(f.dir, "machines")); err != nil || len(entries) > 0 {
 		t.Errorf("it was begun: %v, %v", entries, err)
 	}
-	f.host.opts.Shares = func(string, string) bool { return true } // a copy takes nothing
+	f.host.opts.Disk.Shares = func(string, string) bool { return true } // a copy takes nothing
 	f.do(build)
-	f.host.opts.Shares = func(string, string) bool { return false }
+	f.host.opts.Disk.Shares = func(string, string) bool { return false }
 	f.free = keepFree/2 + 2*size
 	f.do(build)
 }

@@ -48,14 +48,14 @@ func New(opts Options) *Host {
 	if opts.Network == nil {
 		opts.Network = network.Host
 	}
-	if opts.Free == nil {
-		opts.Free = free
+	if opts.Disk.Free == nil {
+		opts.Disk.Free = free
 	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.Shares == nil {
-		opts.Shares = tree.Shares
+	if opts.Disk.Shares == nil {
+		opts.Disk.Shares = tree.Shares
 	}
 	h := &Host{
 		opts: opts, slots: slot.Slots{Machines: opts.Machines, Name: opts.Name},

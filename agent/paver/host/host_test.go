@@ -54,9 +54,13 @@ func newFixture(t *testing.T) *fixture {
 		Policy:   func() (policy.Policy, error) { return policy.Parse([]byte(f.policy)) },
 		Settings: settings.Host{Root: f.dir, Load: func(context.Context, string) error { return nil }, Reload: func(context.Context) error { return nil }},
 		Facts:    facts.Options{Root: f.dir, UserExists: func(string) bool { return false }},
-		Network:  f.network, Free: func(string) (uint64, uint64, error) { return f.free, 100 << 30, nil }, Log: slog.New(slog.DiscardHandler),
+		Network:  f.network, Log: slog.New(slog.DiscardHandler),
 		Probe: func(context.Context, preflight.Targets) (preflight.Facts, error) { return f.facts, nil },
-		Mode:  preflight.Service, Shares: func(string, string) bool { return false },
+		Mode:  preflight.Service,
+		Disk: Disk{
+			Free:   func(string) (uint64, uint64, error) { return f.free, 100 << 30, nil },
+			Shares: func(string, string) bool { return false },
+		},
 	})
 	f.write("image/usr/bin/kubelet", "")
 	f.write("state/x", "")

@@ -46,7 +46,7 @@ func (h *Host) stopKubelet(ctx context.Context, w Work) error {
 	s := w.Step.Slot
 	if t := w.Journal.Transition; t != nil {
 		// A machine whose place nothing may take is left alone.
-		if err := errors.Join(h.planner.allowed(t.Assignment, t.To), h.fit(ctx, t.Assignment)); err != nil {
+		if err := errors.Join(h.planner.allowed(t.Assignment, t.To), h.planner.fit(ctx, t.Assignment)); err != nil {
 			return err
 		}
 	}

@@ -31,6 +31,14 @@ type Images interface {
 	Clear() error
 }
 
+// Disk is what is asked of the disks of a host; the zero Disk asks this one's.
+type Disk struct {
+	// Free is how many bytes can be written below a path; nil: the file system is asked.
+	Free func(path string) (free, total uint64, err error)
+	// Shares says whether a copy of a tree in a directory shares the content with it; nil: it is tried.
+	Shares func(from, to string) bool
+}
+
 // Options are what a Host works with. Dir, Machines, Runner, Images and Log are required.
 type Options struct {
 	Dir      string // the paver's own directory
@@ -45,10 +53,7 @@ type Options struct {
 	Network  network.Run // nil: programs of this host
 	// Reachable says whether the API server of an assignment can be reached; nil: not asked.
 	Reachable func(ctx context.Context, a *nstancev1.MachineAssignment) error
-	// Free is how many bytes can be written below a path; nil: the file system is asked.
-	Free func(path string) (free, total uint64, err error)
-	// Shares says whether a copy of a tree in a directory shares the content with it; nil: it is tried.
-	Shares func(from, to string) bool
+	Disk      Disk
 	// Probe looks at this host; nil: [preflight.Prober] does.
 	Probe func(ctx context.Context, t preflight.Targets) (preflight.Facts, error)
 	Log   *slog.Logger

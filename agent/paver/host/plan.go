@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/policy"
+	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/render"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -75,6 +77,28 @@ func (p planner) allowed(a assignment.Assignment, s journal.Slot) error {
 	}
 	_, err = p.judge(m, about)
 	return err
+}
+
+// fit says why no machine may be built on this host as it is now (M91). Preflight reports the same,
+// minutes ago and to those who are asked to assign something; what is at stake here is the machine
+// that runs. What is asked over the network is not repeated.
+func (p planner) fit(ctx context.Context, a assignment.Assignment) error {
+	m, err := a.Message()
+	if err != nil {
+		return err
+	}
+	local, err := p.opts.Policy()
+	if err != nil {
+		return err
+	}
+	t, wants := preflight.For(m)
+	t.APIServer, t.ImageSources = "", nil
+	wants.Mode, wants.AllowDegraded = p.opts.Mode, local.Allow.Degraded
+	facts, err := p.opts.Probe(ctx, t)
+	if err != nil {
+		return fmt.Errorf("a host of which part is not known is not built on: %w", err)
+	}
+	return preflight.Refusal(preflight.Judge(facts, wants))
 }
 
 // mayReset asks the host's policy whether somebody else than its administrator may have everything

@@ -12,7 +12,6 @@ import (
 	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/assignment"
 	"nstance.dev/agent/paver/journal"
-	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/render"
 	"nstance.dev/agent/paver/slot"
 	"nstance.dev/agent/paver/transition"
@@ -34,32 +33,10 @@ func (h *Host) fetch(ctx context.Context, w Work) error {
 	if err != nil {
 		return err
 	}
-	if err := h.fit(ctx, t.Assignment); err != nil {
+	if err := h.planner.fit(ctx, t.Assignment); err != nil {
 		return err
 	}
 	return h.opts.Images.Fetch(ctx, m, w.Credential)
-}
-
-// fit says why no machine may be built on this host as it is now (M91). Preflight reports the same,
-// minutes ago and to those who are asked to assign something; what is at stake here is the machine
-// that runs. What is asked over the network is not repeated.
-func (h *Host) fit(ctx context.Context, a assignment.Assignment) error {
-	m, err := a.Message()
-	if err != nil {
-		return err
-	}
-	p, err := h.opts.Policy()
-	if err != nil {
-		return err
-	}
-	t, wants := preflight.For(m)
-	t.APIServer, t.ImageSources = "", nil
-	wants.Mode, wants.AllowDegraded = h.opts.Mode, p.Allow.Degraded
-	facts, err := h.opts.Probe(ctx, t)
-	if err != nil {
-		return fmt.Errorf("a host of which part is not known is not built on: %w", err)
-	}
-	return preflight.Refusal(preflight.Judge(facts, wants))
 }
 
 // build makes the slot's tree, or refreshes it. What is secret is written shortly before the boot.
@@ -102,27 +79,28 @@ func (h *Host) build(ctx context.Context, w Work) error {
 // room says why a copy of a tree has no place on the disk of the machines: it is not begun then, as
 // the machine that runs would be the first to feel it.
 func (h *Host) room(ctx context.Context, dir string) error {
-	available, _, err := h.opts.Free(h.opts.Machines)
+	available, _, err := h.opts.Disk.Free(h.opts.Machines)
 	if err != nil {
 		return err
 	}
 	need := uint64(keepFree / 2)
-	if !h.opts.Shares(dir, h.opts.Machines) {
+	if !h.opts.Disk.Shares(dir, h.opts.Machines) {
 		usage, err := tree.Measure(ctx, dir)
 		if err != nil {
 			return fmt.Errorf("measure the image: %w", err)
 		}
 		need += uint64(usage.Bytes)
 	}
-	return h.enough(available, need)
+	return enough(h.opts.Machines, available, need)
 }
 
-func (h *Host) enough(available, need uint64) error {
+// enough says why what is available in a directory is not.
+func enough(dir string, available, need uint64) error {
 	if available >= need {
 		return nil
 	}
 	return fmt.Errorf("%w: %d MB can be written to %s, and a machine needs %d MB; delete something, or give the host a larger disk",
-		errDisk, available>>20, h.opts.Machines, need>>20)
+		errDisk, available>>20, dir, need>>20)
 }
 
 // built writes down what a slot was built from.
@@ -160,11 +138,11 @@ func (h *Host) guard(ctx context.Context, w Work) error {
 	if err != nil {
 		return err
 	}
-	available, _, err := h.opts.Free(h.opts.Machines)
+	available, _, err := h.opts.Disk.Free(h.opts.Machines)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(h.fit(ctx, t.Assignment), h.enough(available, keepFree/2)); err != nil {
+	if err := errors.Join(h.planner.fit(ctx, t.Assignment), enough(h.opts.Machines, available, keepFree/2)); err != nil {
 		return err
 	}
 	if marker, ok := h.slots.Marker(ctx, t.To); !ok || marker.Hash != t.Assignment.Configuration.Hash {
@@ -184,7 +162,7 @@ func (h *Host) guard(ctx context.Context, w Work) error {
 
 // DiskLow reports whether what can be done without should be deleted.
 func (h *Host) DiskLow() bool {
-	available, total, err := h.opts.Free(h.opts.Machines)
+	available, total, err := h.opts.Disk.Free(h.opts.Machines)
 	return err == nil && (available < keepFree || available < total/keepFreePart)
 }
 

@@ -90,7 +90,7 @@ func (h *Host) look(ctx context.Context) {
 	problem("PolicyUnreadable", err)
 	found.Preflight, found.Host.SystemdVersion, err = h.preflight(ctx, j, p.Allow.Degraded)
 	problem("PreflightIncomplete", err)
-	found.Host.Facts, err = h.facts(j, p)
+	found.Host.Facts, err = h.planner.facts(h.latest(j), p)
 	problem("HostUnreadable", err)
 	found.Problems = append(found.Problems, h.leftOut(j, p)...)
 	for _, slot := range journal.Slots() {

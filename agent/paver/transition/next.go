@@ -193,7 +193,7 @@ func prepare(v View, t *journal.Transition) Step {
 	case t.Stage == journal.Build && t.Marks.Reuse:
 		return stageStep(t, RefreshSlot, t.To, "the slot holds this content already")
 	case (t.Stage == journal.Fetch || t.Stage == journal.Build) && v.DiskLow && due && Spare(v.Journal) == t.To:
-		return freeSlot(t.To, "the disk is nearly full, and the slot is to be built anew")
+		return freeSlot(t.To, "the disk is nearly full, and the slot is built again")
 	case t.Stage == journal.Fetch:
 		return stageStep(t, FetchRoot, t.To, fmt.Sprintf("%s is to be built", t.Assignment.Configuration))
 	case t.Stage == journal.Guard && !t.Marks.Recorded:

@@ -107,7 +107,7 @@ func TestNext(t *testing.T) {
 		{"M58 the disk is full in a switch: nothing goes", transition.View{Journal: underWay(journal.Join, joined), DiskLow: true, Slots: slots{"b": second}}, transition.Wait, journal.None, "not joined yet"},
 
 		{"M58 the disk is full: a tree that was reverted goes too", transition.View{Journal: full(running(), journal.Content{Broken: true}), DiskLow: true, Slots: slots{"a": up}}, transition.FreeSlot, journal.B, "disk"},
-		{"M58 the disk is full: what is to be replaced goes first", transition.View{Journal: full(underWay(journal.Fetch, nil), journal.Content{}), DiskLow: true, Slots: slots{"a": mute}}, transition.FreeSlot, journal.B, "anew"},
+		{"M58 the disk is full: what is to be replaced goes first", transition.View{Journal: full(underWay(journal.Fetch, nil), journal.Content{}), DiskLow: true, Slots: slots{"a": mute}}, transition.FreeSlot, journal.B, "again"},
 		{"M58 one that cannot be deleted keeps nothing up", transition.View{Journal: full(underWay(journal.Build, nil), journal.Content{}), DiskLow: true, Slots: slots{"a": mute}, Idle: now.Add(time.Second)}, transition.BuildSlot, journal.B, "is prepared"},
 		{"M58 what is to be booted again does not go", transition.View{Journal: full(underWay(journal.Build, func(t *journal.Transition) { t.Marks.Reuse = true }), journal.Content{}), DiskLow: true, Slots: slots{"a": mute}}, transition.RefreshSlot, journal.B, "already"},
 
