@@ -130,7 +130,7 @@ var hostNodeFeature = feature{
 		})
 		requests := csr.New(csr.Options{
 			Machines: w.mgr.GetClient(), Requests: w.workload.GetClient(), ServiceAccount: "system:serviceaccount:" + w.settings.Namespace + ":" + nodeBootstrap,
-			Events: w.mgr.GetEventRecorder(recorder), Log: w.notices.log, Now: time.Now, Decided: func(v csr.Verdict) { hosts.counts.Request(string(v)) },
+			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warn, Log: w.notices.log, Now: time.Now, Decided: func(v csr.Verdict) { hosts.counts.Request(string(v)) },
 		})
 		return errors.Join(
 			r.SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions()),

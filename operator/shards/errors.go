@@ -30,6 +30,6 @@ func errorEvents(s *Shard, c *session, sink ErrorSink) watch[nstancev1.ErrorEven
 			sink.ErrorEvent(s.name, e)
 			return false
 		},
-		opened: func() {},
+		opened: func() func() { return nil },
 	}
 }

@@ -51,7 +51,10 @@ func groupEvents(s *Shard, c *session, sink GroupSink) watch[nstancev1.GroupEven
 			}
 			return false // groups change rarely, and have no heartbeat
 		},
-		opened: func() { c.relist(groupList) },
+		opened: func() func() {
+			c.relist(groupList)
+			return nil
+		},
 	}
 }
 

@@ -78,7 +78,7 @@ func instanceEvents(s *Shard, c *session, sink InstanceSink) watch[nstancev1.Ins
 			return beats
 		},
 		strict: true,
-		opened: func() {},
+		opened: func() func() { return nil },
 	}
 }
 

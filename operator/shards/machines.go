@@ -15,8 +15,8 @@ type MachineSink interface {
 	// nothing is asked for.
 	MachinesWanted(shard string) <-chan struct{}
 	// MachinesOpened reports that a stream begins. What it does not name until `snapshot_end` is not
-	// known to the shard.
-	MachinesOpened(shard string)
+	// known to the shard. closed is called when the stream has ended: what it said may be so no more.
+	MachinesOpened(shard string) (closed func())
 	// MachineEvent reports a change, or an item of the snapshot; `snapshot_end` is passed on,
 	// `heartbeat` is not.
 	MachineEvent(shard string, event *nstancev1.MachineEvent)
@@ -46,7 +46,7 @@ func machineEvents(s *Shard, c *session, sink MachineSink) watch[nstancev1.Machi
 			return true
 		},
 		strict: true,
-		opened: func() { sink.MachinesOpened(s.name) },
+		opened: func() func() { return sink.MachinesOpened(s.name) },
 	}
 }
 

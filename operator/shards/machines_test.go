@@ -24,7 +24,10 @@ type machineSink struct {
 
 func (k *machineSink) MachinesWanted(string) <-chan struct{} { return k.wanted }
 
-func (k *machineSink) MachinesOpened(string) { k.note("opened") }
+func (k *machineSink) MachinesOpened(string) func() {
+	k.note("opened")
+	return func() { k.note("closed") }
+}
 
 func (k *machineSink) MachineEvent(_ string, e *nstancev1.MachineEvent) {
 	what := e.GetType()
@@ -112,7 +115,7 @@ func TestM42M43_Machines(t *testing.T) {
 		k.take()
 		w.Shard("a").EndStreams()
 		w.after(time.Minute)
-		if got := k.take(); len(got) < 3 || got[0] != "opened" {
+		if got := k.take(); len(got) < 4 || got[0] != "closed" || got[1] != "opened" {
 			t.Errorf("after the streams broke: %v", got)
 		}
 	})

@@ -43,8 +43,8 @@ type watch[E any] struct {
 	take func(*E) (strict bool)
 	// strict is whether the first one must.
 	strict bool
-	// opened is called when the stream begins.
-	opened func()
+	// opened is called when the stream begins, and what it returns when that ends; nil: nothing is.
+	opened func() (closed func())
 }
 
 // start begins to listen. The session ends with ctx, with [session.end], or when one of
@@ -158,7 +158,9 @@ func receive[E any](ctx context.Context, s *Shard, c *session, w watch[E]) error
 		return err
 	}
 	s.opts.Log.DebugContext(ctx, "stream opened", "stream", w.method)
-	w.opened()
+	if closed := w.opened(); closed != nil {
+		defer closed()
+	}
 	if !w.strict {
 		alarm.Stop()
 	}

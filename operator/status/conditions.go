@@ -21,7 +21,7 @@ func NewCondition(conditionType string, holds *bool, reason, message string) met
 			status = metav1.ConditionTrue
 		}
 	}
-	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: clip(message)}
+	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: Cut(message)}
 }
 
 // True returns a condition that holds.
@@ -84,8 +84,8 @@ func sortByType(all []metav1.Condition) {
 	slices.SortFunc(all, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 }
 
-// clip cuts a message that is too long, at the end of a character.
-func clip(message string) string {
+// Cut cuts a message that is too long, at the end of a character.
+func Cut(message string) string {
 	if len(message) <= MaxMessage {
 		return message
 	}

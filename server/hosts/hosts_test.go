@@ -365,6 +365,9 @@ func TestAnAssignmentGoesWithItsInstance(t *testing.T) {
 		}
 		l = w.lead(2, broken)
 		defer l.end()
+		if kept := l.Protect([]fleet.Instance{{ID: broken}})[0].Kept; kept.By != fleet.BlockerUnproven || !kept.Until.IsZero() {
+			t.Errorf("an instance of which nothing can be read is kept by %+v", kept)
+		}
 		if w.stored(left) != nil {
 			t.Error("an assignment outlives its instance")
 		}

@@ -179,11 +179,26 @@ func (m *Machines) Protect(all []fleet.Instance) []fleet.Instance {
 	}
 	now := m.opts.Now()
 	for i := range all {
+		if m.damaged(all[i].ID) {
+			all[i].Kept = fleet.Block{By: fleet.BlockerUnproven, Why: "what its host was told to build cannot be read from storage"}
+			continue
+		}
 		if until := m.protectedUntil(all[i].ID); now.Before(until) {
 			all[i].Kept = fleet.Block{By: fleet.BlockerUnsettled, Why: "its node machine is being built", Until: until}
 		}
 	}
 	return all
+}
+
+// damaged reports whether what is stored for an instance cannot be read.
+func (m *Machines) damaged(id identity.ID) bool {
+	known := m.find(id)
+	if known == nil {
+		return false
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	return known.damaged != nil
 }
 
 func (m *Machines) protectedUntil(id identity.ID) time.Time {

@@ -82,7 +82,7 @@ var operatorLayers = []layer{
 	inOperator("hosts/serverstate", "policies", "program"),
 	hostController("versions", "hosts/versions"),
 	hostController("selection", "hosts/selection"),
-	hostController("csr", "hosts/lifecycle"),
+	hostController("csr", "hosts/lifecycle", "hosts/selection"),
 	hostController("host", "api/infrastructure/v1beta1", "capi", "collect", "hosts/assignment", "hosts/lifecycle", "hosts/reports", "hosts/selection", "inventory", "nodes", "protos/nstance/v1"),
 	hostController("inventory", "collect", "inventory", "protos/nstance/v1"),
 	hostController("operations"),

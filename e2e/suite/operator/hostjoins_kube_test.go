@@ -12,11 +12,13 @@ import (
 	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,9 +76,23 @@ func TestM43_ACredentialJoinsItsOwnMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for node, want := range map[string]certificatesv1.RequestConditionType{"box": certificatesv1.CertificateApproved, "other": certificatesv1.CertificateDenied} {
+	const approved, denied = certificatesv1.CertificateApproved, certificatesv1.CertificateDenied
+	for _, tt := range []struct {
+		node, signer string
+		want         certificatesv1.RequestConditionType
+		told         string
+	}{
+		{"box", certificatesv1.KubeAPIServerClientKubeletSignerName, approved, ""},
+		{"other", certificatesv1.KubeAPIServerClientKubeletSignerName, denied, `it asks for common name "system:node:other"`},
+		{"box", certificatesv1.KubeletServingSignerName, denied, "it is for signer " + certificatesv1.KubeletServingSignerName},
+		{"box", "example.com/signer", denied, "it is for signer example.com/signer"},
+		{"box", certificatesv1.KubeAPIServerClientKubeletSignerName, approved, ""},
+		{"box", certificatesv1.KubeAPIServerClientKubeletSignerName, approved, ""},
+		{"box", certificatesv1.KubeAPIServerClientKubeletSignerName, denied, "3 certificates were approved for epoch 1"},
+	} {
+		node, want := tt.node, tt.want
 		request := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-csr-"}, Spec: certificatesv1.CertificateSigningRequestSpec{
-			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Request: requestOf(t, node),
+			SignerName: tt.signer, Request: requestOf(t, node),
 			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		}}
 		if err := kubelet.Create(t.Context(), request); err != nil {
@@ -91,11 +107,23 @@ func TestM43_ACredentialJoinsItsOwnMachine(t *testing.T) {
 			}
 			return nil
 		})
+		kube.Await(t, "the reason is in an event: "+tt.told, func(ctx context.Context) error {
+			var all eventsv1.EventList
+			if err := w.admin.List(ctx, &all); err != nil || tt.told == "" {
+				return err
+			}
+			for _, e := range all.Items {
+				if e.Reason == hostsv1.EventCSRDenied && e.Regarding.Name == "box" && strings.Contains(e.Note, request.Name) && strings.Contains(e.Note, tt.told) {
+					return nil
+				}
+			}
+			return fmt.Errorf("none of %d events says so", len(all.Items))
+		})
 	}
 	if err := w.admin.Get(t.Context(), client.ObjectKey{Name: "box"}, m); err != nil {
 		t.Fatal(err)
 	}
-	if c := m.Status.Repave.Certificates; c == nil || c.Approved != 1 || c.Epoch != 1 {
+	if c := m.Status.Repave.Certificates; c == nil || c.Approved != 3 || c.Epoch != 1 {
 		t.Errorf("counted: %+v", c)
 	}
 	if m.Status.Repave.Join == nil || m.Status.Repave.Stage != "Join" {
@@ -139,7 +167,9 @@ func (w *hostWorld) approve(t *testing.T) {
 	}
 	r := csr.New(csr.Options{
 		Machines: mgr.GetClient(), Requests: mgr.GetClient(), ServiceAccount: "system:serviceaccount:" + bootstrapNamespace + ":" + bootstrap,
-		Events: mgr.GetEventRecorder("nstance-operator"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Events: mgr.GetEventRecorder("nstance-operator"), Notice: func(_ context.Context, reason, _, format string, args ...any) {
+			t.Logf("%s: %s", reason, fmt.Sprintf(format, args...))
+		}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
 	if err := r.Start(mgr, mgr, controller.Options{SkipNameValidation: &yes}); err != nil {
 		t.Fatal(err)

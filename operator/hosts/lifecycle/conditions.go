@@ -23,16 +23,33 @@ func conditions(in Input, d Decision) []metav1.Condition {
 	ofHost := []metav1.Condition{
 		connected(in), preflight(in.Host.Report), paved(in), repaveFailed(in), drifted(in.Host.Report),
 	}
-	if in.Host.Known {
-		return append(all, ofHost...)
-	}
 	for _, c := range ofHost {
-		if was := meta.FindStatusCondition(m.Status.Conditions, c.Type); was != nil {
+		if was := meta.FindStatusCondition(m.Status.Conditions, c.Type); was != nil && stays(in, c.Type) {
 			c = metav1.Condition{Type: c.Type, Status: was.Status, Reason: was.Reason, Message: was.Message}
 		}
 		all = append(all, c)
 	}
 	return all
+}
+
+// stays is whether a condition is as it was, because nobody says how it is now: the shard is out of sight,
+// or has a new leader that the host has not reported to. That something was assigned since is
+// known all the same.
+func stays(in Input, condition string) bool {
+	if !in.Host.Known {
+		return true
+	}
+	if in.Host.Report != nil {
+		return false
+	}
+	switch condition {
+	case hostsv1.ConditionPreflightPassed, hostsv1.ConditionConfigurationDrifted:
+		return true
+	case hostsv1.ConditionPaved: // of the assignment that the host has reported of
+		a, s := assigned(in.Machine), in.Machine.Status.Repave
+		return a != nil && s != nil && s.Epoch == a.Epoch && s.Stage != ""
+	}
+	return false
 }
 
 // foreign are the conditions of a machine that stands for no instance.

@@ -117,6 +117,8 @@ type Decision struct {
 	Joined        Joined
 	// Skipped says why the host is not reset; empty: it was, or there is nothing to reset.
 	Skipped string
+	// ResetKept: the shard keeps the reset that was skipped, and the host takes it when it is back.
+	ResetKept bool
 
 	// Held is why a repave that is due does not begin; zero: none is held.
 	Held Held

@@ -124,7 +124,7 @@ func begin(in Input, d Decision) Decision {
 	case in.Machine.Spec.Paused:
 		held := Held{HeldPaused, "the HostMachine is paused"}
 		return Decision{Row: RowBlocked, Reason: held.Message, Held: due(in, held)}
-	case in.Desired.Version == nil && d.Assignment.Mode != hostsv1.ModeAdopt:
+	case in.Desired.Version == nil && (d.Assignment.Mode != hostsv1.ModeAdopt || in.Older != ""):
 		held := Held{in.Desired.Reason, in.Desired.Message}
 		return Decision{Row: RowNoVersion, Reason: held.Message, Held: due(in, held)}
 	case !slices.Contains(in.Machine.Finalizers, hostsv1.Finalizer):
@@ -164,7 +164,9 @@ func first(in Input) Decision {
 	wait := func(format string, args ...any) Decision {
 		return Decision{Row: RowFirst, Reason: fmt.Sprintf(format, args...)}
 	}
-	switch check := failedCheck(r); {
+	switch check, s := failedCheck(r), in.Host.Stored; {
+	case s != nil && s.Mode == hostsv1.ModeReset && (r == nil || r.Epoch < s.Epoch):
+		return wait("the host has not taken the reset that the shard keeps for it, epoch %d", s.Epoch)
 	case !in.Instance.Running:
 		return wait("the instance does not run")
 	case !in.Host.Connected:
@@ -340,7 +342,7 @@ func missed(in Input) Decision {
 		d.Assignment.Reason, d.Assignment.ExpectedNodeUID, d.Assignment.Cordon = ReasonNodeReplaced, in.Node.UID, in.Node.UID
 	}
 	if d = begin(in, of(in, d)); d.Action == Assign && in.Braked != "" {
-		return Decision{Row: RowMissed, Reason: in.Braked, Held: Held{HeldBrake, in.Braked}, After: soon}
+		return Decision{Row: RowMissed, Reason: in.Braked, Held: Held{HeldBrake, in.Braked}}
 	}
 	return d
 }
@@ -387,52 +389,4 @@ func steady(in Input) Decision {
 		d.Joined = Joined{NodeUID: in.Node.UID, ResourceVersion: in.Node.ResourceVersion, Version: version.VersionReference}
 	}
 	return d
-}
-
-// deleting is row 1: the host is reset if it answers in time, and released.
-func deleting(in Input, now time.Time) Decision {
-	m, a, r, s := in.Machine, assigned(in.Machine), in.Host.Report, in.Host.Stored
-	d := Decision{Row: RowDeleting, Action: Release}
-	resets := m.Status.Repave != nil && m.Status.Repave.Mode == hostsv1.ModeReset
-	takes := resets && in.Host.Connected && r != nil && r.Epoch == a.Epoch && r.Stage == StageResetting
-	deadline := m.DeletionTimestamp.Add(ResetTimeout)
-	switch {
-	case !slices.Contains(m.Finalizers, hostsv1.Finalizer):
-		d.Action, d.Reason = None, "nothing of the operator holds it"
-	case in.Instance.Gone:
-		d.Reason = "the host is gone with its instance"
-	case a == nil && s == nil:
-		d.Reason = "the host was told nothing"
-	case resets && r != nil && r.Epoch >= a.Epoch && r.Stage == StageReset:
-		d.Reason = "the host was reset"
-	case !now.Before(deadline) && !takes:
-		d.Reason = fmt.Sprintf("the host was not reset within %v", ResetTimeout)
-		d.Skipped = d.Reason
-		switch f := r.failed(epochOf(a)); {
-		case f != nil:
-			d.Skipped += ": " + f.Message
-		case !in.Host.Connected:
-			d.Skipped += ": its agent is not connected"
-		}
-	case !resets:
-		d.Action, d.Reason = Assign, "the HostMachine is being deleted"
-		d.Assignment = Assignment{Mode: hostsv1.ModeReset, Epoch: next(in), Reason: ReasonDeleting}
-		if a != nil {
-			d.Assignment.Version = a.VersionReference
-		} else {
-			d.Assignment.Version = s.Version
-		}
-	case s == nil || s.Epoch < a.Epoch:
-		d.Action, d.Reason, d.After = Publish, fmt.Sprintf("the shard does not have epoch %d", a.Epoch), soon
-	default:
-		d.Action, d.Reason, d.After = None, "the host is to reset itself", max(min(deadline.Sub(now), Resync), soon)
-	}
-	return d
-}
-
-func epochOf(a *hostsv1.AssignedVersion) int64 {
-	if a == nil {
-		return 0
-	}
-	return a.Epoch
 }

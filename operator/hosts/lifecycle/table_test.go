@@ -208,6 +208,10 @@ func TestM42_FirstAssignment(t *testing.T) {
 		{"the host was reset before", with(fresh(), func(in *Input) { in.Host.Report = &Report{Epoch: 4, Stage: StageReset} }),
 			Decision{Row: RowFirst, Action: Assign, Assignment: but(pave(), func(a *Assignment) { a.Epoch = 5 })}},
 		{"the host is being reset", with(fresh(), func(in *Input) { in.Host.Report = &Report{Epoch: 4, Stage: StageResetting} }), wait},
+		{"M6: the shard keeps a reset for it", with(fresh(), func(in *Input) {
+			in.Host.Stored = &Stored{Epoch: 4, Mode: hostsv1.ModeReset, MachineUID: "uid-of-before", Version: version(1)}
+			in.Host.Report = &Report{Epoch: 3, Stage: StageRunning, Slots: []Slot{{State: hostsv1.SlotRunning, Version: version(1), Epoch: 3, BootID: "b"}}}
+		}), Decision{Row: RowFirst, Action: None, Reason: "the host has not taken the reset that the shard keeps for it, epoch 4"}},
 		{"the host builds for another machine", with(fresh(), func(in *Input) { in.Host.Report = &Report{Epoch: 4, Stage: StageBuild} }), wait},
 	})
 }
@@ -235,6 +239,9 @@ func TestAdoptMode(t *testing.T) {
 		{"nothing is desired", with(running(version(1)), func(in *Input) { in.Desired.Version = nil }),
 			Decision{Row: RowFirst, Action: Assign, Assignment: adopt}},
 		{"paused", with(running(version(1)), func(in *Input) { in.Machine.Spec.Paused = true }), Decision{Row: RowBlocked, Action: None}},
+		{"M1: another machine has the node name", with(running(version(1)), func(in *Input) {
+			in.Older, in.Desired.Version, in.Desired.Reason, in.Desired.Message = "older", nil, hostsv1.ReasonNodeNameConflict, "older came before"
+		}), Decision{Row: RowNoVersion, Action: None, Reason: "older came before"}},
 		{"it was built from what does not exist here", running(foreign),
 			Decision{Row: RowFirst, Action: None, Reason: "the host runs version 1 of gpu, which does not exist here; set annotation hosts.nstance.dev/retry to build another machine in its place"}},
 		{"and the user asks for another", with(running(foreign), func(in *Input) { in.Machine.Annotations = map[string]string{hostsv1.AnnotationRetry: "1"} }),
@@ -513,7 +520,10 @@ func TestM6_Deletion(t *testing.T) {
 	}
 	release := Decision{Row: RowDeleting, Action: Release}
 	wait := Decision{Row: RowDeleting, Action: None}
-	skipped := func(why string) Decision { return Decision{Row: RowDeleting, Action: Release, Skipped: why} }
+	skipped := func(why string) Decision {
+		return Decision{Row: RowDeleting, Action: Release, Skipped: why, ResetKept: true}
+	}
+	nothingKnown := func(in *Input) { in.Host, in.Instance.Complete = Host{}, false }
 	reset := Decision{Row: RowDeleting, Action: Assign, Assignment: Assignment{Mode: hostsv1.ModeReset, Epoch: 2, Version: version(1), Reason: ReasonDeleting}}
 	test(t, []row{
 		{"the host runs a node", deleted(runs(), 0), reset},
@@ -539,9 +549,20 @@ func TestM6_Deletion(t *testing.T) {
 			in.Host.Report.Failure = &Failure{Epoch: 2, Reason: "ResetFailed", Message: "a mount is busy"}
 		}),
 			skipped("the host was not reset within 10m0s: a mount is busy")},
-		{"the shard is out of sight", with(deleted(runs(), 10*time.Minute), func(in *Input) {
-			in.Host, in.Instance.Complete = Host{}, false
-		}), skipped("the host was not reset within 10m0s: its agent is not connected")},
+		{"the deletion was seen by nobody for long: the host is told all the same", deleted(runs(), time.Hour), reset},
+		{"and has ten minutes from then on", with(resets(StageRunning, time.Hour), func(in *Input) {
+			in.Machine.Status.Repave.StartedAt = at(9 * time.Minute)
+		}), wait},
+		{"and no more", with(resets(StageRunning, time.Hour), func(in *Input) {
+			in.Machine.Status.Repave.StartedAt = at(10 * time.Minute)
+		}), skipped("the host was not reset within 10m0s")},
+		{"the shard is out of sight: it is told when it is back", with(deleted(runs(), 10*time.Minute), nothingKnown), reset},
+		{"the shard stays out of sight", with(resets(StageRunning, 10*time.Minute), nothingKnown),
+			Decision{Row: RowDeleting, Action: Release, Skipped: "the host was not reset within 10m0s: its agent is not connected"}},
+		{"the shard may keep what the status does not know", with(deleted(fresh(), 0), nothingKnown),
+			Decision{Row: RowDeleting, Action: None, Reason: "the shard has not said what it keeps for the host"}},
+		{"the reset reaches the shard late, and stays there for the host", with(resets(StageRunning, time.Hour), func(in *Input) { in.Host.Stored = runs().Host.Stored }),
+			Decision{Row: RowDeleting, Action: Publish}},
 	})
 }
 
@@ -591,6 +612,31 @@ func TestM47_PhasesAndConditions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A leader that a host has not reported to changes nothing of what was known of it, but that
+// something else was assigned since.
+func TestConditionsStayWithANewLeader(t *testing.T) {
+	silent := func(in Input) Input {
+		in.Machine = in.Machine.DeepCopy()
+		if in.Machine.Status.Repave != nil {
+			in.Machine.Status.Repave.Stage = string(StageRunning)
+		}
+		in.Machine.Status.Conditions = Decide(in, now).Conditions
+		in.Host.Report = nil
+		return in
+	}
+	drift := with(runs(), func(in *Input) { in.Host.Report.Drifted = 2 })
+	d := Decide(silent(drift), now)
+	if diff := cmp.Diff(Decide(drift, now).Conditions, d.Conditions); diff != "" || d.Phase != hostsv1.PhaseReady {
+		t.Errorf("phase %s, conditions: %s", d.Phase, diff)
+	}
+	in := silent(runs())
+	in.Machine.Status.Configuration.Assigned.Epoch, in.Machine.Status.NodeRef.UID = 2, ""
+	in.Machine.Status.Repave = &hostsv1.RepaveStatus{Epoch: 2, Mode: hostsv1.ModeRepave}
+	if c := meta.FindStatusCondition(Decide(in, now).Conditions, hostsv1.ConditionPaved); c.Status != metav1.ConditionFalse || c.Reason != hostsv1.ReasonWaiting {
+		t.Errorf("what was assigned since is said to be built: %+v", c)
 	}
 }
 

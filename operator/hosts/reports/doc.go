@@ -2,7 +2,7 @@
 //
 // A [Store] is the sink of the streams: it holds the last word about each instance, and tells those
 // that asked for it by [Store.Source]. [Store.Host] is what the life of a machine is decided from. A
-// shard is believed from the end of its snapshot on, and until its next stream begins.
+// shard is believed from the end of its snapshot on, and until its stream ends.
 //
 // Nothing is asked of a shard before somebody has called [Store.Want]: where no machine is a host,
 // there is no stream.

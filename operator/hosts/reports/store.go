@@ -25,7 +25,8 @@ type Store struct {
 // shard is what one shard has said.
 type shard struct {
 	wanted chan struct{} // closed once somebody wants to hear of its hosts
-	known  bool          // the snapshot has ended
+	known  bool          // the snapshot has ended, and the stream has not
+	stream int           // how many have begun
 	hosts  map[string]*nstancev1.MachineState
 	// named are those that the snapshot which is being received has named.
 	named map[string]bool
@@ -82,11 +83,20 @@ func (s *Store) MachinesWanted(name string) <-chan struct{} {
 }
 
 // MachinesOpened implements [shards.MachineSink].
-func (s *Store) MachinesOpened(name string) {
+func (s *Store) MachinesOpened(name string) (closed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.of(name)
 	of.known, of.named = false, map[string]bool{}
+	of.stream++
+	stream := of.stream
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if of.stream == stream { // else the next one has begun
+			of.known = false
+		}
+	}
 }
 
 // MachineEvent implements [shards.MachineSink].

@@ -49,6 +49,19 @@ func TestSnapshots(t *testing.T) {
 	if h := s.Host("a", "m"); h.Report != nil || s.State("a", "m") != nil {
 		t.Errorf("%+v", h)
 	}
+	// Known ends with its stream, not with one before it.
+	first := s.MachinesOpened("a")
+	second := s.MachinesOpened("a")
+	s.MachineEvent("a", machine("m", 3))
+	s.MachineEvent("a", &nstancev1.MachineEvent{Type: "snapshot_end"})
+	first()
+	if h := s.Host("a", "m"); !h.Known || h.Report.Epoch != 3 {
+		t.Errorf("after the end of the stream before: %+v", h)
+	}
+	second()
+	if h := s.Host("a", "m"); h.Known || h.Report == nil {
+		t.Errorf("after its end: %+v", h)
+	}
 	if h := s.Host("b", "m"); h.Known {
 		t.Error("a shard that said nothing is believed")
 	}

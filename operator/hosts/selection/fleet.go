@@ -38,28 +38,28 @@ type Reach struct {
 	Rivals []string
 }
 
-// Reaches returns what the selectors do, by the name of the configuration. Machines that name
-// their configuration, and those that are being deleted, are left out.
-func Reaches(machines []hostsv1.HostMachine, all []Configuration) map[string]Reach {
-	reaches := map[string]Reach{}
+// ReachOf returns what the selector of a configuration does. Machines that name their configuration,
+// and those that are being deleted, are left out.
+func ReachOf(name string, machines []hostsv1.HostMachine, all []Configuration) Reach {
+	var r Reach
+	i := slices.IndexFunc(all, func(c Configuration) bool { return c.Name == name })
+	if i < 0 || all[i].Deleting {
+		return r
+	}
+	c := all[i]
 	for i := range machines {
 		m := &machines[i]
-		if m.Spec.ConfigurationRef != nil || !m.DeletionTimestamp.IsZero() {
+		if m.Spec.ConfigurationRef != nil || !m.DeletionTimestamp.IsZero() || !c.Selector.Matches(m) {
 			continue
 		}
-		matching := Matching(m, all)
-		for _, c := range matching {
-			r := reaches[c.Name]
-			r.Matches++
-			if c.Priority < matching[0].Priority {
-				r.Lost++
-			} else {
-				r.Rivals = rivals(r.Rivals, c, matching)
-			}
-			reaches[c.Name] = r
+		r.Matches++
+		if matching := Matching(m, all); c.Priority < matching[0].Priority {
+			r.Lost++
+		} else {
+			r.Rivals = rivals(r.Rivals, c, matching)
 		}
 	}
-	return reaches
+	return r
 }
 
 func rivals(known []string, c Configuration, matching []Configuration) []string {

@@ -294,9 +294,15 @@ func TestReaches(t *testing.T) {
 		*machine(), *machine(), *machine(class("cpu")), *machine(names("gpu", 0)),
 		*machine(func(m *hostsv1.HostMachine) { m.DeletionTimestamp = &now }),
 	}
-	got := Reaches(machines, []Configuration{
+	all := []Configuration{
 		config("a"), config("b"), prio(selecting(config("cpu"), selects("cpu")), 5), selecting(config("all"), selects("")), selecting(config("none"), selects("x")),
-	})
+	}
+	got := map[string]Reach{}
+	for _, c := range all {
+		if r := ReachOf(c.Name, machines, all); r.Matches > 0 {
+			got[c.Name] = r
+		}
+	}
 	want := map[string]Reach{
 		"a": {Matches: 2, Rivals: []string{"all", "b"}}, "b": {Matches: 2, Rivals: []string{"a", "all"}},
 		"cpu": {Matches: 1}, "all": {Matches: 3, Lost: 1, Rivals: []string{"a", "b"}},

@@ -8,6 +8,7 @@ import (
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/lifecycle"
+	"nstance.dev/operator/hosts/selection"
 )
 
 // IndexCredential is the index of HostMachines by the credential that was made for them last.
@@ -35,30 +36,47 @@ type lookup struct {
 
 var _ Fleet = (*lookup)(nil)
 
-// ByCredential implements [Fleet].
-func (l *lookup) ByCredential(id string) (Machine, bool) { return l.find(IndexCredential, id) }
+// ByCredential implements [Fleet]. Where two machines have it, neither is meant.
+func (l *lookup) ByCredential(id string) (Machine, bool) {
+	found := l.find(IndexCredential, id)
+	if len(found) != 1 {
+		return Machine{}, false
+	}
+	return l.of(&found[0])
+}
 
-// ByNode implements [Fleet].
-func (l *lookup) ByNode(name string) (Machine, bool) { return l.find(byNodeName, name) }
-
-// find returns the one machine that has a value in an index. Where two have it, neither is meant.
-func (l *lookup) find(index, value string) (Machine, bool) {
-	var list hostsv1.HostMachineList
-	if err := l.reader.List(l.ctx, &list, client.MatchingFields{index: value}); err != nil {
-		if l.err == nil {
-			l.err = fmt.Errorf("list the HostMachines of %s %q: %w", index, value, err)
+// ByNode implements [Fleet]. Of two machines with one node name the older has the Node: the other is
+// never assigned.
+func (l *lookup) ByNode(name string) (Machine, bool) {
+	found := l.find(byNodeName, name)
+	conflicts := selection.NameConflicts(found)
+	for i := range found {
+		if _, younger := conflicts[found[i].Name]; !younger {
+			return l.of(&found[i])
 		}
-		return Machine{}, false
 	}
-	if len(list.Items) != 1 {
-		return Machine{}, false
-	}
-	m := &list.Items[0]
+	return Machine{}, false
+}
+
+// of remembers a machine that was found.
+func (l *lookup) of(m *hostsv1.HostMachine) (Machine, bool) {
 	if l.objects == nil {
 		l.objects = map[string]*hostsv1.HostMachine{}
 	}
 	l.objects[m.Name] = m
 	return machineOf(m), true
+}
+
+// find returns the machines that have a value in an index.
+func (l *lookup) find(index, value string) []hostsv1.HostMachine {
+	var list hostsv1.HostMachineList
+	if err := l.reader.List(l.ctx, &list, client.MatchingFields{index: value}); err != nil {
+		if l.err == nil {
+			l.err = fmt.Errorf("list the HostMachines of %s %q: %w", index, value, err)
+		}
+		return nil
+	}
+	return list.Items
 }
 
 // machineOf is a machine, as far as requests are concerned.

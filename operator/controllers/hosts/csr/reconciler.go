@@ -32,9 +32,11 @@ type Options struct {
 	Requests client.Client
 	// ServiceAccount is the user name that the credentials of machines have.
 	ServiceAccount string
-	Events         events.EventRecorder // about HostMachines
-	Log            *slog.Logger
-	Now            func() time.Time
+	// Events are about HostMachines; Notice is about the operator as a whole, for what is of no machine.
+	Events events.EventRecorder
+	Notice func(ctx context.Context, reason, action, format string, args ...any)
+	Log    *slog.Logger
+	Now    func() time.Time
 	// Decided hears each verdict; nil: nothing does.
 	Decided func(Verdict)
 }
@@ -68,6 +70,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	switch d.Verdict {
 	case Ignore:
 		log.DebugContext(ctx, "left certificate signing request to others")
+		if m := machines.objects[d.Machine]; m != nil {
+			r.opts.Events.Eventf(m, nil, corev1.EventTypeWarning, hostsv1.EventCSRDenied, "Ignore", "certificate signing request %s of its Node was not approved: %s", c.Name, d.Reason)
+		}
 		return ctrl.Result{}, nil
 	case Wait:
 		return ctrl.Result{RequeueAfter: again}, nil
@@ -90,6 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	log.WarnContext(ctx, "denied certificate signing request", "user", c.Spec.Username)
 	if m != nil {
 		r.opts.Events.Eventf(m, nil, corev1.EventTypeWarning, hostsv1.EventCSRDenied, "Deny", "certificate signing request %s was denied: %s", c.Name, d.Reason)
+	} else {
+		r.opts.Notice(ctx, hostsv1.EventCSRDenied, "Deny", "certificate signing request %s of %s was denied: %s", c.Name, c.Spec.Username, d.Reason)
 	}
 	return ctrl.Result{}, nil
 }

@@ -27,7 +27,9 @@ type world struct {
 	faults testworld.Faults
 	r      *Reconciler
 	events testworld.Events
-	count  map[Verdict]int
+	// noticed is what was told of no machine.
+	noticed []string
+	count   map[Verdict]int
 }
 
 func run(t *testing.T, test func(w *world)) {
@@ -50,6 +52,9 @@ func run(t *testing.T, test func(w *world)) {
 		w.r = New(Options{
 			Machines: writer, Requests: requests, ServiceAccount: account, Events: &w.events, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 			Decided: func(v Verdict) { w.count[v]++ },
+			Notice: func(_ context.Context, reason, _, format string, args ...any) {
+				w.noticed = append(w.noticed, reason+": "+fmt.Sprintf(format, args...))
+			},
 		})
 		w.machine("a", "node-a", "JTI=a")
 		w.machine("b", "node-b", "JTI=b")
@@ -181,6 +186,57 @@ func TestM43_DeniedIgnoredWaiting(t *testing.T) {
 		w.change("a", func(s *hostsv1.HostMachineStatus) { s.Repave.Stage = "Boot" })
 		if got := w.verdict("early"); got != "Approved" {
 			t.Errorf("once it boots: %q", got)
+		}
+	})
+}
+
+// M43: the hostile requests of a host that was taken over, each with its reason in an event: of the machine that
+// its credential or its Node is of, or of the operator where that is nobody's.
+func TestM43_HostileRequests(t *testing.T) {
+	run(t, func(w *world) {
+		renews := func(s *certificatesv1.CertificateSigningRequestSpec) { s.Username, s.Extra = "system:node:node-a", nil }
+		for _, tt := range []struct {
+			name, node   string
+			change       func(*certificatesv1.CertificateSigningRequestSpec)
+			want, reason string
+		}{
+			{"the Node of another machine", "node-b", nil, "Denied", `it asks for common name "system:node:node-b"`},
+			{"a server certificate", "node-a", func(s *certificatesv1.CertificateSigningRequestSpec) {
+				s.SignerName = certificatesv1.KubeletServingSignerName
+			}, "Denied", "it is for signer " + certificatesv1.KubeletServingSignerName},
+			{"an administrator", "node-a", func(s *certificatesv1.CertificateSigningRequestSpec) {
+				s.Request = pemOf(w.t, subject("admin", "system:masters"))
+			}, "Denied", `it asks for common name "admin"`},
+			{"a credential that nobody was given", "node-a", func(s *certificatesv1.CertificateSigningRequestSpec) {
+				s.Extra = map[string]certificatesv1.ExtraValue{credentialKey: {"JTI=stolen"}}
+			}, "Denied", "its credential was made for no machine that exists"},
+			{"no credential", "node-a", func(s *certificatesv1.CertificateSigningRequestSpec) { s.Extra = nil }, "Denied", "it was made with 0 credentials"},
+			{"a Node for another Node", "node-b", renews, "", `it asks for common name "system:node:node-b"`},
+		} {
+			told, noticed := len(w.events.All()), len(w.noticed)
+			w.ask(strings.ReplaceAll(tt.name, " ", "-"), tt.node, tt.change)
+			time.Sleep(patience)
+			if got := w.verdict(strings.ReplaceAll(tt.name, " ", "-")); got != tt.want {
+				t.Errorf("%s: %q", tt.name, got)
+			}
+			if news := strings.Join(append(w.events.All()[told:], w.noticed[noticed:]...), "\n"); !strings.Contains(news, tt.reason) || !strings.Contains(news, "CSRDenied") {
+				t.Errorf("%s: told %q", tt.name, news)
+			}
+		}
+		if w.approved("a") != 0 || w.approved("b") != 0 {
+			t.Error("a certificate was counted")
+		}
+	})
+}
+
+// M1: of two machines with one node name the older has the Node, whose kubelet renews its certificate.
+func TestM1_TheOlderMachineRenews(t *testing.T) {
+	run(t, func(w *world) {
+		time.Sleep(time.Minute)
+		w.machine("younger", "node-a", "JTI=younger")
+		w.ask("renewal", "node-a", func(s *certificatesv1.CertificateSigningRequestSpec) { s.Username, s.Extra = "system:node:node-a", nil })
+		if got := w.verdict("renewal"); got != "Approved" {
+			t.Errorf("%q", got)
 		}
 	})
 }

@@ -52,6 +52,9 @@ func (r *Reconciler) assign(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
+	if a.Mode == hostsv1.ModeReset {
+		r.brake.ended(p.m)
+	}
 	p.log.InfoContext(ctx, "assigned", "epoch", a.Epoch, "mode", string(a.Mode), "configuration", string(version.Name), "version", version.Version)
 	switch a.Reason {
 	case lifecycle.ReasonNodeDeleted, lifecycle.ReasonNodeReplaced:

@@ -1,109 +1,266 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/collect"
 	"nstance.dev/operator/hosts/lifecycle"
 )
 
-// brake is what is known of Nodes that are gone, over all machines.
+const (
+	// fleetFor is how long an answer about all machines is good for: what this process has begun
+	// and seen end since is known besides.
+	fleetFor = time.Second
+	// unsureFor is how long a repave counts of which it is not known whether it was written.
+	unsureFor = 30 * time.Second
+)
+
+// brake is what is known of Nodes that are gone, over all machines. A machine that waits for it is looked
+// at again when the one that is repaved has joined, when the brake lets go, and once in a while.
 type brake struct {
+	opts  *Options
+	woken collect.Waker // asks for machines that wait
+
 	mu      sync.Mutex
 	state   lifecycle.Brake
 	missing map[string]time.Time // by machine: since when its Node is missed
-	begun   map[string]int64     // by machine: the epoch of a repave that was begun by this process
-	started bool                 // what statuses say was taken in
+	waiting map[string]time.Time // the same of those that wait for others
+	begun   map[string]begun     // by machine: a repave that was begun by this process
+	over    map[string]int64     // by machine: the epoch of a repave that this process has seen end
+	fleet   fleet
+	started bool // what statuses say was taken in
 }
 
-func (b *brake) forget(machine string) {
+// begun is a repave that the cache may not have yet.
+type begun struct {
+	epoch int64
+	until time.Time // from when on it was not begun, unless a status says so; zero: it was
+}
+
+// fleet is what is known of all machines.
+type fleet struct {
+	at       time.Time
+	machines int
+	away     map[string]bool // those that are repaved because their Nodes are gone
+}
+
+func newBrake(o *Options) *brake {
+	return &brake{opts: o, missing: map[string]time.Time{}, waiting: map[string]time.Time{}, begun: map[string]begun{}, over: map[string]int64{}}
+}
+
+// forget drops a machine that is no more. If it was being repaved, it is another one's turn.
+func (b *brake) forget(machine string) { b.wake(b.dropped(machine)) }
+
+func (b *brake) dropped(machine string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	_, counted := b.begun[machine]
+	counted = counted || b.fleet.away[machine]
 	delete(b.missing, machine)
+	delete(b.waiting, machine)
 	delete(b.begun, machine)
+	delete(b.over, machine)
+	delete(b.fleet.away, machine)
+	if !counted {
+		return nil
+	}
+	return b.next()
+}
+
+// end takes in that the repave of a machine, of this epoch, is over.
+func (b *brake) end(machine string, epoch int64) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.over[machine] = epoch
+	delete(b.begun, machine)
+	delete(b.fleet.away, machine)
+	return b.next()
+}
+
+// failed takes in that a repave was not begun, or that it is not known whether it was.
+func (b *brake) failed(machine string, unsure bool, now time.Time) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was, is := b.begun[machine]
+	if !is {
+		return nil
+	}
+	if unsure {
+		b.begun[machine] = begun{was.epoch, now.Add(unsureFor)}
+		return nil
+	}
+	delete(b.begun, machine)
+	return b.next()
+}
+
+// next is the machine whose turn it is: the one whose Node is missed longest; mu is held.
+func (b *brake) next() []string {
+	order := func(x, y string) int { return cmp.Or(b.waiting[x].Compare(b.waiting[y]), cmp.Compare(x, y)) }
+	if len(b.waiting) == 0 {
+		return nil
+	}
+	return []string{slices.MinFunc(slices.Collect(maps.Keys(b.waiting)), order)}
+}
+
+// all are the machines that wait, which do so no more; mu is held.
+func (b *brake) all() []string {
+	defer clear(b.waiting)
+	return slices.Sorted(maps.Keys(b.waiting))
+}
+
+// held are the machines that wait for others.
+func (b *brake) held() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.waiting))
+}
+
+// repaving is how many machines but this one are repaved because their Nodes are gone; mu is held.
+func (b *brake) repaving(but string, now time.Time) int {
+	n := len(b.fleet.away)
+	for machine, of := range b.begun {
+		switch {
+		case !of.until.IsZero() && !now.Before(of.until):
+			delete(b.begun, machine)
+		case machine != but && !b.fleet.away[machine]:
+			n++
+		}
+	}
+	return n
+}
+
+// wake has machines looked at.
+func (b *brake) wake(machines []string) { b.woken.Wake(machines...) }
+
+// ended takes in that the repave of a machine is over: it has joined, or was given up.
+func (b *brake) ended(m *hostsv1.HostMachine) { b.wake(b.end(m.Name, assignedEpoch(m))) }
+
+// notBegun takes in that a repave could not be written.
+func (b *brake) notBegun(p *pass, err error) {
+	b.wake(b.failed(p.m.Name, p.wrote && !apierrors.IsConflict(err), b.opts.Now()))
 }
 
 // admit says why a machine whose Node is gone has to wait for others; empty: it has not. What was
 // decided by it is told to done before another machine is asked about.
-func (r *Reconciler) admit(ctx context.Context, p *pass) (why string, done func(lifecycle.Decision), err error) {
-	b, name := &r.brake, p.m.Name
+func (b *brake) admit(ctx context.Context, p *pass) (why string, done func(lifecycle.Decision), err error) {
+	name := p.m.Name
 	since := p.memory.absence.Since(nodeUID(p.m))
 	b.mu.Lock()
 	if since.IsZero() {
 		delete(b.missing, name)
+		woken := b.leave(name)
 		b.mu.Unlock()
+		b.wake(woken)
 		return "", func(lifecycle.Decision) {}, nil
 	}
 	b.missing[name] = since
 	done = func(d lifecycle.Decision) {
-		if d.Action == lifecycle.Assign && d.Row == lifecycle.RowMissed {
-			b.begun[name] = d.Assignment.Epoch
+		var woken []string
+		switch {
+		case d.Held.Reason == lifecycle.HeldBrake:
+			b.waiting[name] = since
+		case d.Action == lifecycle.Assign && d.Row == lifecycle.RowMissed:
+			delete(b.waiting, name)
+			b.begun[name] = begun{epoch: d.Assignment.Epoch}
+		default:
+			woken = b.leave(name)
 		}
 		b.mu.Unlock()
+		b.wake(woken)
 	}
-	why, err = r.braked(ctx)
+	why, woken, err := b.braked(ctx, name)
 	if err != nil {
 		b.mu.Unlock()
 		return "", nil, err
 	}
+	b.wake(woken)
 	return why, done, nil
 }
 
-// braked looks at the fleet; the brake's mutex is held.
-func (r *Reconciler) braked(ctx context.Context) (string, error) {
-	b, now := &r.brake, r.opts.Now()
-	var machines hostsv1.HostMachineList
-	if err := r.opts.Client.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("list HostMachines: %w", err)
+// leave takes in that a machine waits no more, and begins nothing: it is another one's turn, if it was its. mu is held.
+func (b *brake) leave(machine string) []string {
+	if _, waited := b.waiting[machine]; !waited {
+		return nil
 	}
-	repaving := 0
+	delete(b.waiting, machine)
+	return b.next()
+}
+
+// lookAtFleet looks at all machines, if that was not done just now; the brake's mutex is held.
+func (b *brake) lookAtFleet(ctx context.Context, now time.Time) error {
+	if since := now.Sub(b.fleet.at); !b.fleet.at.IsZero() && since >= 0 && since < fleetFor {
+		return nil
+	}
+	var machines hostsv1.HostMachineList
+	if err := b.opts.Client.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list HostMachines: %w", err)
+	}
+	b.fleet = fleet{at: now, machines: len(machines.Items), away: map[string]bool{}}
 	for i := range machines.Items {
 		m := &machines.Items[i]
 		if s := m.Status.Repave; s != nil && s.Held != nil && s.Held.Reason == lifecycle.HeldBrake && s.Held.Since != nil && !b.started {
 			b.state = b.state.Held(s.Held.Since.Time)
 		}
-		if epoch, begun := b.begun[m.Name]; begun && assignedEpoch(m) < epoch {
-			repaving++ // the cache does not have it yet
-			continue
+		if of, is := b.begun[m.Name]; is && assignedEpoch(m) >= of.epoch {
+			delete(b.begun, m.Name) // the cache has it
 		}
-		delete(b.begun, m.Name)
-		if away(m) {
-			repaving++
+		switch over, is := b.over[m.Name]; {
+		case away(m) && is && over >= assignedEpoch(m): // the cache does not have the end yet
+		case away(m):
+			b.fleet.away[m.Name] = true
+			fallthrough
+		default:
+			delete(b.over, m.Name)
 		}
 	}
 	b.started = true
-	was := b.state.On()
-	released, err := r.released(ctx)
-	if err != nil {
-		return "", err
+	return nil
+}
+
+// braked says why a machine has to wait, and which ones have not to any more; the brake's mutex is held.
+func (b *brake) braked(ctx context.Context, machine string) (why string, woken []string, err error) {
+	now := b.opts.Now()
+	if err := b.lookAtFleet(ctx, now); err != nil {
+		return "", nil, err
 	}
-	b.state = b.state.Next(b.missing, len(machines.Items), now)
+	was := b.state.On()
+	released, err := b.released(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	b.state = b.state.Next(b.missing, b.fleet.machines, now)
 	switch {
 	case released && was:
 		b.state = b.state.Released(now)
-		r.opts.Log.InfoContext(ctx, "brake of repaves released", "reason", "annotation "+hostsv1.AnnotationReleaseBrake)
-		return "", nil
+		b.opts.Log.InfoContext(ctx, "brake of repaves released", "reason", "annotation "+hostsv1.AnnotationReleaseBrake)
+		return "", b.all(), nil
 	case released:
 		// One that was set for an earlier loss is no word about this one.
-		r.opts.Log.WarnContext(ctx, "annotation removed that releases nothing", "annotation", hostsv1.AnnotationReleaseBrake, "reason", "the brake of repaves was not on when it was read")
+		b.opts.Log.WarnContext(ctx, "annotation removed that releases nothing", "annotation", hostsv1.AnnotationReleaseBrake, "reason", "the brake of repaves was not on when it was read")
 	}
 	if !b.state.On() {
-		return "", nil
+		return "", b.all(), nil
 	}
 	if !was {
-		r.opts.Log.WarnContext(ctx, "brake of repaves on", "missing", len(b.missing), "machines", len(machines.Items), "reason", "too many Nodes went missing within a few minutes")
-		r.opts.Notice(ctx, hostsv1.EventFleetBrake, "Repave",
+		limit := lifecycle.Limit(b.fleet.machines)
+		b.opts.Log.WarnContext(ctx, "brake of repaves on", "missing", len(b.missing), "machines", b.fleet.machines, "reason", "too many Nodes went missing within a few minutes")
+		b.opts.Notice(ctx, hostsv1.EventFleetBrake, "Repave",
 			"%d of %d Nodes of host machines are missing, more than %d within a few minutes: machines are repaved one by one; if that is meant, set annotation %s on a MachineConfiguration",
-			len(b.missing), len(machines.Items), lifecycle.Limit(len(machines.Items)), hostsv1.AnnotationReleaseBrake)
+			len(b.missing), b.fleet.machines, limit, hostsv1.AnnotationReleaseBrake)
 	}
-	return b.state.Why(repaving), nil
+	return b.state.Why(b.repaving(machine, now)), nil, nil
 }
 
 // away is whether a machine is repaved because its Node was deleted, and has not got another one.
@@ -128,9 +285,9 @@ func assignedEpoch(m *hostsv1.HostMachine) int64 {
 }
 
 // released is whether a user releases the brake. The annotation counts once, and is removed.
-func (r *Reconciler) released(ctx context.Context) (bool, error) {
+func (b *brake) released(ctx context.Context) (bool, error) {
 	var all hostsv1.MachineConfigurationList
-	if err := r.opts.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+	if err := b.opts.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("list MachineConfigurations: %w", err)
 	}
 	released := false
@@ -143,7 +300,7 @@ func (r *Reconciler) released(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("patch of MachineConfiguration %s: %w", c.Name, err)
 		}
-		if err := r.opts.Client.Patch(ctx, c.DeepCopy(), client.RawPatch(types.MergePatchType, patch), manager); client.IgnoreNotFound(err) != nil {
+		if err := b.opts.Client.Patch(ctx, c.DeepCopy(), client.RawPatch(types.MergePatchType, patch), manager); client.IgnoreNotFound(err) != nil {
 			return false, fmt.Errorf("remove annotation %s of MachineConfiguration %s: %w", hostsv1.AnnotationReleaseBrake, c.Name, err)
 		}
 		released = true

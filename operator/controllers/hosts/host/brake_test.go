@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/lifecycle"
@@ -96,6 +97,103 @@ func TestM87_AScriptDeletesNodes(t *testing.T) {
 		}
 		if len(w.shard.puts) == puts {
 			t.Error("nothing was published")
+		}
+	})
+}
+
+// M87: a machine that waits asks nothing of the API server for a minute, and the fleet is listed once for
+// all of them. When the one that is repaved has joined, or could not be begun, the next one is
+// looked at; when the brake lets go all of them are.
+func TestM87_TheNextOneIsLookedAt(t *testing.T) {
+	run(t, func(w *world) {
+		name := func(i int) string { return fmt.Sprintf("m%02d", i) }
+		w.configuration("gpu", 1)
+		for i := range 20 {
+			w.running(name(i), w.reference("gpu", 1))
+		}
+		w.instances()
+		for i := range 8 {
+			w.deleteNode(name(i))
+			w.must(w.pass(name(i)))
+			w.after(100 * time.Millisecond)
+		}
+		w.after(lifecycle.ConfirmAfter)
+		w.lists = 0
+		for i := range 8 {
+			w.must(w.pass(name(i)))
+		}
+		if w.lists != 1 {
+			t.Errorf("the fleet was listed %d times at once", w.lists)
+		}
+		if again := w.last[name(5)].RequeueAfter; again < lifecycle.Resync {
+			t.Errorf("a machine that waits is looked at again after %v", again)
+		}
+		repaving := func() string {
+			var names []string
+			for i := range 8 {
+				if m := w.get(name(i)); m.Status.Configuration.Assigned.Epoch == 2 && m.Status.NodeRef.UID == "" {
+					names = append(names, m.Name)
+				}
+			}
+			return strings.Join(names, " ")
+		}
+		if got := repaving(); got != "m00" {
+			t.Fatalf("repaved are %q", got)
+		}
+		w.settle("m00")
+		w.woken.take()
+		w.join("m00", "node-2-m00")
+		if got := w.woken.take(); !slices.Equal(got, []string{"m01"}) {
+			t.Errorf("after m00 has joined looked at are %v", got)
+		}
+		// The write of its assignment is refused: it is another one's turn.
+		w.faults.FailWrite(1, false, errRefused)
+		if err := w.pass("m01"); err == nil {
+			t.Fatal("the write was not refused")
+		}
+		w.must(w.pass("m02"))
+		if got := repaving(); got != "" {
+			t.Errorf("it is not known whether m01 was begun, and repaved are %q", got)
+		}
+		w.after(unsureFor)
+		w.must(w.pass("m02"))
+		if got := repaving(); got != "m02" {
+			t.Errorf("m01 was not begun, and repaved are %q", got)
+		}
+		w.must(w.pass("m01"))
+		if got := repaving(); got != "m02" {
+			t.Errorf("repaved at once are %q", got)
+		}
+		// Locking fails before anything is written.
+		w.settle("m02")
+		w.join("m02", "node-2-m02")
+		w.woken.take()
+		w.lock = errRefused
+		if err := w.pass("m01"); err == nil {
+			t.Fatal("the version was locked")
+		}
+		w.lock = nil
+		if got := w.woken.take(); !slices.Equal(got, []string{"m03"}) {
+			t.Errorf("after m01 could not be begun looked at are %v", got)
+		}
+		w.must(w.pass("m03"))
+		w.must(w.pass("m01"))
+		if got := repaving(); got != "m03" {
+			t.Errorf("repaved are %q", got)
+		}
+		c := &hostsv1.MachineConfiguration{ObjectMeta: objectMeta("gpu")}
+		w.must(w.api.Get(t.Context(), keyOf(c), c))
+		if got := w.r.brake.releasing(t.Context(), c); len(got) > 0 {
+			t.Errorf("without the annotation %v are looked at", got)
+		}
+		c.Annotations = map[string]string{hostsv1.AnnotationReleaseBrake: ""}
+		w.must(w.api.Update(t.Context(), c))
+		if got := w.r.brake.releasing(t.Context(), c); len(got) != 5 {
+			t.Errorf("with the annotation %v are looked at", got)
+		}
+		w.must(w.pass("m01"))
+		if got := w.woken.take(); !slices.Equal(got, []string{"m01", "m04", "m05", "m06", "m07"}) {
+			t.Errorf("after it was released looked at are %v", got)
 		}
 	})
 }

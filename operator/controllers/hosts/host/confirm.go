@@ -37,7 +37,11 @@ func (r *Reconciler) confirm(ctx context.Context, p *pass) error {
 	if err := r.opts.Credentials.Revoke(ctx, p.m.Name); err != nil {
 		return err
 	}
-	return r.remediation(ctx, p.m, false)
+	away := false
+	if j.Told { // and may be gone again
+		away, _ = repaving(p)
+	}
+	return r.remediation(ctx, p.m, away)
 }
 
 // applied writes what the Node was built from, and which Node it is, if the status does not say so.
@@ -61,6 +65,7 @@ func (r *Reconciler) applied(ctx context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
+	r.brake.ended(p.m)
 	p.log.InfoContext(ctx, "joined Node", "node", p.m.NodeName(), "node_uid", j.NodeUID, "configuration", string(j.Version.Name), "version", j.Version.Version)
 	r.normal(p.m, hostsv1.EventNodeJoined, "Node %s runs version %d of %s", p.m.NodeName(), j.Version.Version, j.Version.Name)
 	if s := p.m.Status.Repave; s != nil && j.BootID != "" {

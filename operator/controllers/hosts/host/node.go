@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -121,12 +122,22 @@ func (p *pass) ours() bool {
 	return p.node != nil && (p.in.Node.MachineUID == string(p.m.UID) || p.m.Status.NodeRef != nil && p.m.Status.NodeRef.UID == p.in.Node.UID && p.in.Node.UID != "")
 }
 
-// repaving is whether the Node of a machine is away because its host is repaved, or will be.
-func repaving(p *pass) bool {
+// repaving is whether the Node of a machine is away because its host is repaved, or will be once nothing
+// holds that back any more; known is false where it cannot be told. That its shard is out of sight changes nothing: the
+// Node is as far away.
+func repaving(p *pass) (is, known bool) {
 	a := p.m.Status.Configuration
-	if !p.m.DeletionTimestamp.IsZero() || a == nil || a.Assigned == nil || a.Applied == nil || p.m.Status.NodeRef == nil {
-		return false
+	if p.d.Row == lifecycle.RowForeign || !p.m.DeletionTimestamp.IsZero() || a == nil || a.Assigned == nil || a.Applied == nil || p.m.Status.NodeRef == nil {
+		return false, true
 	}
-	f := p.in.Host.Report != nil && p.in.Host.Report.Failure != nil && p.in.Host.Report.Failure.Epoch == a.Assigned.Epoch
-	return p.d.Row == lifecycle.RowMissed || p.m.Status.NodeRef.UID == "" && !f
+	ref, n := p.m.Status.NodeRef.UID, p.in.Node
+	switch {
+	case ref == "":
+		return !meta.IsStatusConditionTrue(p.d.Conditions, hostsv1.ConditionRepaveFailed), true
+	case p.in.Instance.Leaving != "":
+		return false, true
+	case n.Presence != lifecycle.NodeLive && n.Presence != lifecycle.NodeAbsent:
+		return false, false
+	}
+	return n.UID != ref, true
 }

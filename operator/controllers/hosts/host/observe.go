@@ -115,10 +115,7 @@ func instance(store *inventory.Store, shard, id string) lifecycle.Instance {
 // look looks for the Node. The cache is believed where it has the Node that the machine has, and where
 // the machine has none; that a Node is gone is asked of the API server.
 func (r *Reconciler) look(ctx context.Context, p *pass) error {
-	name, ref := p.m.NodeName(), ""
-	if p.m.Status.NodeRef != nil {
-		ref = p.m.Status.NodeRef.UID
-	}
+	name, ref := p.m.NodeName(), nodeUID(p.m)
 	node := &corev1.Node{}
 	err := r.opts.Nodes.Client.Get(ctx, client.ObjectKey{Name: name}, node)
 	switch {
@@ -132,8 +129,16 @@ func (r *Reconciler) look(ctx context.Context, p *pass) error {
 		p.in.Node = lifecycle.Node{Presence: lifecycle.NodeAbsent}
 		return nil
 	}
-	node = &corev1.Node{}
-	err = r.opts.Nodes.Live.Get(ctx, client.ObjectKey{Name: name}, node)
+	r.lookLive(ctx, p)
+	return nil
+}
+
+// lookLive asks the API server for the Node.
+func (r *Reconciler) lookLive(ctx context.Context, p *pass) {
+	name, ref := p.m.NodeName(), nodeUID(p.m)
+	node := &corev1.Node{}
+	err := r.opts.Nodes.Live.Get(ctx, client.ObjectKey{Name: name}, node)
+	p.live, p.node = true, nil
 	look := lifecycle.Look{Answered: err == nil || isAbsent(err)}
 	if err == nil {
 		look.UID = string(node.UID)
@@ -149,7 +154,6 @@ func (r *Reconciler) look(ctx context.Context, p *pass) error {
 		p.in.Node = lifecycle.Node{Presence: lifecycle.NodeUnknown, Why: err.Error()}
 	}
 	p.in.Node.Confirmed = p.memory.absence.Confirmed(ref)
-	return nil
 }
 
 // seen takes a Node in.

@@ -20,7 +20,9 @@ func New(o Options) *Reconciler {
 	if o.Count.Back == nil {
 		o.Count.Back = func(time.Duration) {}
 	}
-	return &Reconciler{opts: o, memories: map[string]*memory{}, brake: brake{missing: map[string]time.Time{}, begun: map[string]int64{}}}
+	r := &Reconciler{opts: o, memories: map[string]*memory{}}
+	r.brake = newBrake(&r.opts)
+	return r
 }
 
 // Reconcile carries out what comes next for one machine.
@@ -40,16 +42,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.observe(ctx, p); err != nil {
 		return ctrl.Result{}, err
 	}
-	braked, done, err := r.admit(ctx, p)
+	braked, done, err := r.brake.admit(ctx, p)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	p.in.Braked = braked
 	p.d = lifecycle.Decide(p.in, r.opts.Now())
 	done(p.d)
+	if p.d.Action == lifecycle.Assign && p.d.Assignment.Mode != hostsv1.ModeReset && !p.live {
+		// What is begun follows from what the API server says now.
+		r.lookLive(ctx, p)
+		p.d = lifecycle.Decide(p.in, r.opts.Now())
+	}
 	p.log = p.log.With("row", int(p.d.Row), "reason", p.d.Reason)
 	r.tell(p)
 	if err := r.act(ctx, p); err != nil {
+		r.brake.notBegun(p, err)
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: p.d.After}, nil
@@ -70,8 +78,10 @@ func (r *Reconciler) act(ctx context.Context, p *pass) error {
 		return r.release(ctx, p)
 	case lifecycle.None, lifecycle.LookAgain, lifecycle.Publish, lifecycle.RemoveNode, lifecycle.Mark:
 	}
-	if err := r.remediation(ctx, p.m, repaving(p)); err != nil {
-		return err
+	if is, known := repaving(p); known {
+		if err := r.remediation(ctx, p.m, is); err != nil {
+			return err
+		}
 	}
 	if p.d.Action == lifecycle.Publish {
 		return r.publish(ctx, p)

@@ -471,8 +471,12 @@ func TestM6_Deletion(t *testing.T) {
 				if m = w.settle("m"); m != nil {
 					t.Errorf("it is there: %+v", m.Status)
 				}
-				if n := w.getNode("m"); n != nil || w.shard.host("m").Assignment != nil {
-					t.Errorf("left: Node %v, assignment %v", n, w.shard.host("m").Assignment)
+				if n := w.getNode("m"); n != nil {
+					t.Errorf("Node %v is left", n)
+				}
+				// The reset of a host that is away waits for it at the shard.
+				if kept := w.shard.host("m").Assignment; (kept == nil) != answers || kept != nil && kept.GetMode() != nstancev1.MachineMode_MACHINE_MODE_RESET {
+					t.Errorf("the shard keeps %v", kept)
 				}
 				if told := w.tell(); strings.Contains(told, "ResetSkipped") == answers {
 					t.Errorf("told\n%s", told)
@@ -480,6 +484,83 @@ func TestM6_Deletion(t *testing.T) {
 			})
 		})
 	}
+}
+
+// M6: a deletion that nobody saw for an hour: the host is reset all the same. While the shard has not
+// said what it keeps, nothing is released.
+func TestM6_NobodySawTheDeletion(t *testing.T) {
+	run(t, func(w *world) {
+		w.machine("m")
+		w.configuration("gpu", 1)
+		w.settle("m")
+		w.join("m", "node-1")
+		w.must(w.api.Delete(t.Context(), w.get("m")))
+		w.after(time.Hour)
+		w.restart()
+		w.shard.store.MachinesOpened("a") // and its snapshot has not ended
+		w.must(w.pass("m"))
+		w.must(w.pass("m"))
+		if w.get("m").Status.Repave.Mode != hostsv1.ModeReset || w.getNode("m") == nil {
+			t.Errorf("status %+v, Node %v", w.get("m").Status.Repave, w.getNode("m"))
+		}
+		w.restart()
+		w.settle("m")
+		if last := w.shard.puts[len(w.shard.puts)-1].GetAssignment(); last.GetMode() != nstancev1.MachineMode_MACHINE_MODE_RESET {
+			t.Errorf("told %v", last)
+		}
+		w.shard.report("m", &nstancev1.MachineStatus{Epoch: 2, Stage: nstancev1.MachineStage_MACHINE_STAGE_RESET})
+		if m := w.settle("m"); m != nil || strings.Contains(w.tell(), "ResetSkipped") {
+			t.Errorf("it is there: %v", m)
+		}
+	})
+}
+
+// M42, M52: a first pave is begun by what the API server says, not by a cache that does not have the Node yet.
+func TestM42M52_AFirstPaveAsksTheAPIServer(t *testing.T) {
+	run(t, func(w *world) {
+		w.machine("m")
+		w.configuration("gpu", 1)
+		w.hidden = true
+		w.node("m", "foreign", "boot-x")
+		if m := w.settle("m"); len(w.shard.puts) > 0 || m.Status.Configuration.Assigned != nil {
+			t.Fatalf("published %v over a Node that exists", w.shard.puts)
+		}
+		w.live = func() error { return apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "m", nil) }
+		w.deleteNode("m")
+		if w.settle("m"); len(w.shard.puts) > 0 {
+			t.Fatalf("published %v, and the API server does not answer", w.shard.puts)
+		}
+		w.live = nil
+		if w.settle("m"); len(w.shard.puts) != 1 {
+			t.Errorf("published %v", w.shard.puts)
+		}
+	})
+}
+
+// M43, M49: a host that begins with nothing what had joined is told the next epoch.
+func TestM43M49_AHostThatHasLostItsJournal(t *testing.T) {
+	run(t, func(w *world) {
+		w.machine("m")
+		w.configuration("gpu", 1)
+		w.settle("m")
+		w.join("m", "node-1")
+		w.shard.report("m", &nstancev1.MachineStatus{Epoch: 1, Stage: nstancev1.MachineStage_MACHINE_STAGE_GUARD, CredentialNeeded: true})
+		m := w.settle("m")
+		last := w.shard.puts[len(w.shard.puts)-1]
+		if last.GetAssignment().GetEpoch() != 2 || last.GetAssignment().GetExpectedNodeUid() != "node-1" || last.GetCredential().GetEpoch() != 2 ||
+			m.Status.Repave.Reason != lifecycle.ReasonRetried {
+			t.Errorf("told %v, status %+v", last, m.Status.Repave)
+		}
+		// The kubelet of the new machine takes the Node that is left.
+		w.build("m")
+		n := w.getNode("m")
+		n.Status.NodeInfo.BootID = w.boot("m")
+		w.must(w.api.Status().Update(t.Context(), n))
+		m = w.settle("m")
+		if m.Status.NodeRef.UID != "node-1" || w.shard.host("m").Assignment.GetConfirmed().GetEpoch() != 2 {
+			t.Errorf("status %+v, stored %v", m.Status.NodeRef, w.shard.host("m").Assignment)
+		}
+	})
 }
 
 // M62: while its host is repaved the Machine of Cluster API is not remediated; what a user has set
@@ -517,12 +598,32 @@ func TestM62_Remediation(t *testing.T) {
 			if skip, epoch := annotations(); skip != users || epoch != "" {
 				t.Errorf("afterwards: %v", owner.Annotations)
 			}
+			// A repave that waits is one too, and it stays one while the shard is out of sight or the API server says
+			// nothing of the Node.
+			w.change("m", func(m *hostsv1.HostMachine) { m.Spec.Paused = true })
+			w.deleteNode("m")
+			w.miss("m")
+			w.shard.store.MachinesOpened("a")
+			w.settle("m")
+			w.live = func() error { return errRefused }
+			w.settle("m")
+			if skip, epoch := annotations(); !skip || epoch != "2" {
+				t.Errorf("while it waits: %v", owner.Annotations)
+			}
+			w.live = nil
+			w.restart()
+			w.change("m", func(m *hostsv1.HostMachine) { m.Spec.Paused = false })
+			w.miss("m")
+			w.join("m", "node-3")
+			if skip, epoch := annotations(); skip != users || epoch != "" {
+				t.Errorf("afterwards: %v", owner.Annotations)
+			}
 			// A Machine that is being deleted is not repaved any more (M53).
 			owner.Finalizers = []string{"x.example.com/y"}
 			w.must(w.api.Update(t.Context(), owner))
 			w.must(w.api.Delete(t.Context(), owner))
 			w.deleteNode("m")
-			if m := w.miss("m"); m.Status.Configuration.Assigned.Epoch != 2 || m.Status.Repave.Held.Message != "its Machine owner is being deleted" {
+			if m := w.miss("m"); m.Status.Configuration.Assigned.Epoch != 3 || m.Status.Repave.Held.Message != "its Machine owner is being deleted" {
 				t.Errorf("status %+v", m.Status.Repave)
 			}
 		})

@@ -24,7 +24,7 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 			return err
 		}
 	}
-	if !p.in.Instance.Gone { // what is kept for an instance goes with it
+	if !p.in.Instance.Gone && !p.d.ResetKept { // what is kept for an instance goes with it
 		server, err := r.server(p.m)
 		if err != nil {
 			return err
@@ -39,7 +39,10 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	if err := r.remediation(ctx, p.m, false); err != nil {
 		return err
 	}
-	if p.d.Skipped != "" {
+	switch {
+	case p.d.ResetKept:
+		r.warn(p.m, hostsv1.EventResetSkipped, "%s; what was built is left on it until its agent is connected: its shard has it reset then", p.d.Skipped)
+	case p.d.Skipped != "":
 		r.warn(p.m, hostsv1.EventResetSkipped, "%s; what was built is left on it", p.d.Skipped)
 	}
 	// The status was written, so the machine is another one than was read.

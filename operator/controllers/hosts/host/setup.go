@@ -33,6 +33,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, nodes cluster.Cluster, n
 		WatchesRawSource(source.Kind(nodes.GetCache(), &corev1.Node{}, named, nodeChanged())).
 		WatchesRawSource(r.opts.Reports.Source(r.ofInstance)).
 		WatchesRawSource(news.Source(collect.Soon, r.concerned)).
+		WatchesRawSource(r.brake.woken.Source()).
+		Watches(&hostsv1.MachineConfiguration{}, handler.EnqueueRequestsFromMapFunc(r.brake.releasing)).
 		WithOptions(o).
 		Complete(status.RequeueConflicts(r))
 	if err != nil {
@@ -86,6 +88,18 @@ func (r *Reconciler) concerned(ctx context.Context, changes []inventory.ShardCha
 		if in := list.Items[i].Spec.Instance; in != nil && whole[string(in.Shard)] {
 			all = append(all, inventory.Request(list.Items[i].Name)...)
 		}
+	}
+	return all
+}
+
+// releasing returns the machines that wait for the brake, if a configuration says that it lets go.
+func (b *brake) releasing(_ context.Context, c client.Object) []reconcile.Request {
+	if _, asked := c.GetAnnotations()[hostsv1.AnnotationReleaseBrake]; !asked {
+		return nil
+	}
+	var all []reconcile.Request
+	for _, name := range b.held() {
+		all = append(all, inventory.Request(name)...)
 	}
 	return all
 }

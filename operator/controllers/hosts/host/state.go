@@ -82,7 +82,7 @@ type Counters struct {
 // for concurrent use.
 type Reconciler struct {
 	opts  Options
-	brake brake
+	brake *brake
 
 	mu       sync.Mutex
 	memories map[string]*memory // by machine
@@ -139,6 +139,8 @@ type pass struct {
 	in     lifecycle.Input
 	d      lifecycle.Decision
 	node   *corev1.Node // that was seen; nil: there is none
+	live   bool         // the API server itself was asked for the Node
+	wrote  bool         // a write of the status was tried
 	log    *slog.Logger
 }
 

@@ -32,6 +32,7 @@ func (r *Reconciler) write(ctx context.Context, p *pass, change func(*hostsv1.Ho
 		next.Host.LastReport = lastReport(p.state(r))
 	}
 	object := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: p.m.Name, UID: p.m.UID, ResourceVersion: p.m.ResourceVersion}, Status: next}
+	p.wrote = true
 	if err := status.ApplyUnchanged(ctx, r.opts.Client, object, manager); err != nil {
 		return fmt.Errorf("write the status of HostMachine %s: %w", p.m.Name, err)
 	}
@@ -90,11 +91,7 @@ func held(next *hostsv1.HostMachineStatus, h lifecycle.Held, now time.Time) {
 	if was := next.Repave.Held; was != nil && was.Since != nil {
 		since = *was.Since
 	}
-	message := h.Message
-	if len(message) > status.MaxMessage {
-		message = message[:status.MaxMessage]
-	}
-	next.Repave.Held = &hostsv1.RepaveHeld{Reason: h.Reason, Message: message, Since: &since}
+	next.Repave.Held = &hostsv1.RepaveHeld{Reason: h.Reason, Message: status.Cut(h.Message), Since: &since}
 }
 
 // reported copies what the host said.
@@ -188,6 +185,7 @@ func (r *Reconciler) news(p *pass, next *hostsv1.HostMachineStatus) {
 		if c.Reason == hostsv1.ReasonReverted {
 			reason = hostsv1.EventReverted
 		}
+		r.brake.ended(p.m)
 		r.warn(p.m, reason, "%s", c.Message)
 		if p.m.Status.Repave != nil {
 			r.opts.Count.Repaved(p.m.Status.Repave.Reason, c.Reason)

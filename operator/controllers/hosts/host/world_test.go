@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -47,6 +48,11 @@ type world struct {
 	issued int
 	counts []string
 	last   map[string]ctrl.Result
+	woken  *queue // by the brake
+	lists  int    // of all machines
+	lock   error  // what locking a version fails with; nil: it does not
+	// hidden Nodes are not in the cache yet.
+	hidden bool
 	// stale is what the cache has of a machine that has changed since; nil: it is up to date.
 	stale *hostsv1.HostMachine
 	// fleet is what lists of all machines are answered from, where there are many; nil: they are not.
@@ -87,6 +93,9 @@ func (w *world) listing(api client.WithWatch) client.WithWatch {
 				w.stale.DeepCopyInto(m)
 				return nil
 			}
+			if _, node := o.(*corev1.Node); node && w.hidden {
+				return apierrors.NewNotFound(corev1.Resource("nodes"), key.Name)
+			}
 			return c.Get(ctx, key, o, opts...)
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -94,7 +103,13 @@ func (w *world) listing(api client.WithWatch) client.WithWatch {
 			o := client.ListOptions{}
 			o.ApplyOptions(opts)
 			switch {
-			case !machines || w.fleet == nil:
+			case !machines:
+				return c.List(ctx, list, opts...)
+			case o.FieldSelector == nil:
+				w.lists++
+			}
+			switch {
+			case w.fleet == nil:
 				return c.List(ctx, list, opts...)
 			case o.FieldSelector != nil: // a machine has the name of its Node here
 				_, name, _ := strings.Cut(o.FieldSelector.String(), "=")
@@ -253,6 +268,9 @@ func (w *world) restart() {
 		Inventory: w.inv, Reports: w.shard.store,
 		Server: func(string) (Server, bool) { return w.shard, true },
 		Lock: func(ctx context.Context, configuration string, number int32, machine string) (Locked, error) {
+			if w.lock != nil {
+				return Locked{}, w.lock
+			}
 			v := &hostsv1.MachineConfigurationVersion{}
 			if err := w.api.Get(ctx, client.ObjectKey{Name: versions.Name(configuration, number)}, v); err != nil {
 				return Locked{}, err
@@ -272,6 +290,26 @@ func (w *world) restart() {
 		},
 		Count: Counters{Repaved: func(reason, result string) { w.counts = append(w.counts, reason+" "+result) }},
 	})
+	w.woken = &queue{}
+	w.must(w.r.brake.woken.Source().Start(w.t.Context(), w.woken))
+}
+
+// queue is one that remembers what it was asked for.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[ctrl.Request]
+	names []string
+}
+
+func (q *queue) Add(r ctrl.Request) {
+	if !slices.Contains(q.names, r.Name) {
+		q.names = append(q.names, r.Name)
+	}
+}
+
+// take returns what was asked for since the last call.
+func (q *queue) take() []string {
+	defer func() { q.names = nil }()
+	return q.names
 }
 
 func (w *world) must(err error) {

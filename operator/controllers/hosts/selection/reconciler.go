@@ -226,7 +226,7 @@ func (s *Selectors) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 	_, parsed := selection.Parse(c.Spec.MachineSelector)
 	now := s.opts.Now()
 	next := status.Next(c.Status.Conditions, []metav1.Condition{
-		SelectorCondition(c, parsed, selection.Reaches(machines.Items, in.Configurations)[c.Name]),
+		SelectorCondition(c, parsed, selection.ReachOf(c.Name, machines.Items, in.Configurations)),
 	}, c.Generation, now)
 	was := meta.FindStatusCondition(c.Status.Conditions, hostsv1.ConditionSelectorValid)
 	if was != nil && equality.Semantic.DeepEqual(*was, next[0]) {

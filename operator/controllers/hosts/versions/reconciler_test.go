@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
@@ -441,6 +443,18 @@ func TestStepsAreCounted(t *testing.T) {
 		w.edit(func(s *hostsv1.MachineConfigurationSpec) { s.RevisionHistoryLimit = new(int32) })
 		w.reconcile()
 		want := map[string]int{"reserve": 2, "create": 2, "record": 2, "clear": 2, "lock": 2, "copy": 1, "not-lockable": 1, "referenced": 1}
+		// Where the operator itself lacks the right, no machine is blamed: it is an error, and tried again.
+		w.must(w.api.Delete(t.Context(), &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}))
+		w.before = func(write string) error {
+			if write != "delete gpu-v1" {
+				return nil
+			}
+			return apierrors.NewForbidden(schema.GroupResource{Group: hostsv1.GroupVersion.Group, Resource: "machineconfigurationversions"}, "gpu-v1", errors.New(`User "operator" cannot delete resource`))
+		}
+		if _, err := w.r.Reconcile(t.Context(), requestGPU); !apierrors.IsForbidden(err) {
+			t.Errorf("without the right: %v", err)
+		}
+		w.before = nil
 		if !maps.Equal(w.counted, want) {
 			t.Errorf("counted %v, want %v", w.counted, want)
 		}

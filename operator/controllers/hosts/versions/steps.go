@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -111,7 +112,7 @@ func (r *Reconciler) record(ctx context.Context, seen *observation, number int32
 func (r *Reconciler) delete(ctx context.Context, seen *observation, step versions.Step) error {
 	v := seen.version(step.Number)
 	err := r.opts.Client.Delete(ctx, v, client.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion})
-	if apierrors.IsForbidden(err) {
+	if refusedByPolicy(err) {
 		return fmt.Errorf("%w: %w", errReferenced, err)
 	}
 	if err != nil {
@@ -119,6 +120,12 @@ func (r *Reconciler) delete(ctx context.Context, seen *observation, step version
 	}
 	r.opts.Events.Eventf(seen.configuration, v, corev1.EventTypeNormal, hostsv1.EventVersionPruned, "Version", "deleted version %s: %s", v.Name, step.Reason)
 	return nil
+}
+
+// refusedByPolicy is whether an admission policy refused what was asked for. The operator itself may lack the
+// right, which is also said by 403, and is told as any other error.
+func refusedByPolicy(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") && strings.Contains(err.Error(), "denied request")
 }
 
 // ErrNotLockable is matched by errors about a version that cannot be assigned now.

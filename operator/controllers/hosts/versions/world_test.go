@@ -97,7 +97,7 @@ func (w *world) restart() {
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			return made("delete "+o.GetName(), func() error {
 				if w.referenced(o.GetName()) {
-					return apierrors.NewForbidden(schema.GroupResource{Group: hostsv1.GroupVersion.Group, Resource: "machineconfigurationversions"}, o.GetName(), errors.New("a machine refers to it"))
+					return apierrors.NewForbidden(schema.GroupResource{Group: hostsv1.GroupVersion.Group, Resource: "machineconfigurationversions"}, o.GetName(), errors.New("ValidatingAdmissionPolicy 'nstance-hosts-versions-in-use' with binding 'nstance-hosts-versions-in-use' denied request: a machine refers to it"))
 				}
 				return c.Delete(ctx, o, opts...)
 			})
