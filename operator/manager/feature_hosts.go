@@ -49,7 +49,7 @@ var hostFeature = feature{
 		to("update", ManagementCluster, hosts, "machineconfigurations/finalizers"),
 		to("get list watch create update delete", ManagementCluster, hosts, "machineconfigurationversions"),
 		to("patch", ManagementCluster, hosts, "machineconfigurationversions/status"),
-		to("list watch", ManagementCluster, hosts, "machineoperations"),
+		to("list watch create patch delete", ManagementCluster, hosts, "machineoperations"),
 		to("patch", ManagementCluster, hosts, "machineoperations/status"),
 		to("list", ManagementCluster, "admissionregistration.k8s.io", "validatingadmissionpolicies"),
 		to("list", ManagementCluster, "admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
@@ -75,7 +75,9 @@ var hostFeature = feature{
 			w.mgr.Add(version),
 			v.SetupWithManager(w.mgr, w.controllerOptions()),
 			selection.SetupWithManager(ctx, w.mgr, selected, w.controllerOptions(), w.controllerOptions()),
-			(&operations.Reconciler{Client: w.mgr.GetClient(), Now: time.Now}).SetupWithManager(w.mgr, w.controllerOptions()),
+			operations.New(operations.Options{
+				Client: w.mgr.GetClient(), Live: w.live, Events: events, Log: w.notices.log, Now: time.Now, Finished: counts.OperationFinished,
+			}).SetupWithManager(ctx, w.mgr, w.controllerOptions()),
 		)
 	},
 	objects: func(ctx context.Context, w wiring) error {

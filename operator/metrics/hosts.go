@@ -31,6 +31,16 @@ var (
 	byRepave       = Label{"reason", []string{"FirstPave", "Adopted", "NodeDeleted", "NodeReplaced", "Retried", "Recovered", other}}
 	byRepaveResult = Label{"result", []string{"Joined", "Reverted", "Held", other}}
 	byDecision     = Label{"decision", []string{"approve", "deny"}}
+	byOperation    = Label{"name", []string{
+		hostsv1.OperationReboot, hostsv1.OperationShutdown, hostsv1.OperationRestartService, hostsv1.OperationRestartMachine, hostsv1.OperationRepave,
+		hostsv1.OperationApplyConfiguration, hostsv1.OperationPowerOff, hostsv1.OperationPowerOn, hostsv1.OperationPowerCycle,
+		hostsv1.OperationCollectLogs, hostsv1.OperationResetHost, other,
+	}}
+	byOperationResult = Label{"result", []string{
+		hostsv1.ReasonSucceeded, hostsv1.ReasonExecutorFailed, hostsv1.ReasonInvalidParameters, hostsv1.ReasonMachineReplaced, hostsv1.ReasonNoExecutor,
+		hostsv1.ReasonExpired, hostsv1.ReasonTimeout, hostsv1.ReasonExecutorLost, hostsv1.ReasonInterrupted, hostsv1.ReasonRefusedByHost,
+		hostsv1.ReasonNoMachines, hostsv1.ReasonChildrenFailed, hostsv1.ReasonCancelled, other,
+	}}
 )
 
 // The metrics of host machines.
@@ -49,9 +59,15 @@ var (
 	hostRequests = Metric{"machines_csr_total", Counter, []Label{byDecision}, "Certificate signing requests of the kubelets of host machines that were decided.", nil}
 )
 
+// The metrics of operations on host machines.
+var (
+	operationResults = Metric{"machines_operations_total", Counter, []Label{byOperation, byOperationResult}, "MachineOperations that have finished, those of a selector and of each of its machines alike; name other: a custom one.", nil}
+	operationTimes   = Metric{"machines_operation_duration_seconds", Histogram, []Label{byOperation}, "Time from when an executor took a MachineOperation until it had finished.", []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 2700}}
+)
+
 // HostMachines returns the metrics of host machines.
 func HostMachines() []Metric {
-	return []Metric{hostMachines, hostPending, hostVersions, versionWrites, versionRefusals, repaves, nodeAway, hostRequests}
+	return []Metric{hostMachines, hostPending, hostVersions, versionWrites, versionRefusals, repaves, nodeAway, hostRequests, operationResults, operationTimes}
 }
 
 // Hosts counts what becomes of versions, and collects HostMachines and versions from objects at each scrape. It is
@@ -59,7 +75,8 @@ func HostMachines() []Metric {
 type Hosts struct {
 	reader                              client.Reader
 	writes, refusals, repaves, requests *prometheus.CounterVec
-	away                                *prometheus.HistogramVec
+	operations                          *prometheus.CounterVec
+	away, took                          *prometheus.HistogramVec
 }
 
 // NewHosts returns metrics that a registry shows; the reader should answer from a cache.
@@ -67,8 +84,9 @@ func NewHosts(reader client.Reader, registry prometheus.Registerer) *Hosts {
 	h := &Hosts{
 		reader: reader, writes: versionWrites.counter(), refusals: versionRefusals.counter(),
 		repaves: repaves.counter(), requests: hostRequests.counter(), away: nodeAway.histogram(),
+		operations: operationResults.counter(), took: operationTimes.histogram(),
 	}
-	registry.MustRegister(h, h.writes, h.refusals, h.repaves, h.requests, h.away)
+	registry.MustRegister(h, h.writes, h.refusals, h.repaves, h.requests, h.away, h.operations, h.took)
 	return h
 }
 
@@ -82,6 +100,15 @@ func (h *Hosts) Back(took time.Duration) { h.away.WithLabelValues().Observe(took
 
 // Request notes a certificate signing request that was approved or denied.
 func (h *Hosts) Request(decision string) { h.requests.WithLabelValues(decision).Inc() }
+
+// OperationFinished notes a MachineOperation that has finished.
+func (h *Hosts) OperationFinished(op *hostsv1.MachineOperation) {
+	name := known(byOperation, op.Spec.OperationName)
+	h.operations.WithLabelValues(name, known(byOperationResult, op.Status.Reason)).Inc()
+	if s := op.Status; s.StartTime != nil && s.CompletionTime != nil {
+		h.took.WithLabelValues(name).Observe(s.CompletionTime.Sub(s.StartTime.Time).Seconds())
+	}
+}
 
 // Wrote notes a step of a version that was written; action is one of the label's values.
 func (h *Hosts) Wrote(action string) { h.writes.WithLabelValues(action).Inc() }

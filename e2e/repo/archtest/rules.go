@@ -487,7 +487,7 @@ var pureImports = []string{
 var pureDirs = []string{
 	"server/fleet", "server/demand", "server/explain", "server/config", "server/render", "server/layout", "server/filesync/delivery", "server/whatif",
 	"operator/controllers/machinepool/planner", "operator/controllers/machine/placement",
-	"operator/demand/settings", "operator/demand/translate", "operator/demand/aggregate", "operator/demand/fit", "operator/demand/split", "operator/demand/stuck", "operator/demand/states", "operator/demand/readback", "operator/demand/outbound", "operator/demand/tally", "operator/hosts/assignment", "operator/hosts/lifecycle", "operator/hosts/selection", "operator/hosts/versions", "protos/binding", "protos/needs", "protos/rollup",
+	"operator/demand/settings", "operator/demand/translate", "operator/demand/aggregate", "operator/demand/fit", "operator/demand/split", "operator/demand/stuck", "operator/demand/states", "operator/demand/readback", "operator/demand/outbound", "operator/demand/tally", "operator/hosts/assignment", "operator/hosts/lifecycle", "operator/hosts/operations", "operator/hosts/selection", "operator/hosts/versions", "protos/binding", "protos/needs", "protos/rollup",
 	"agent/paver/render",
 	"providers/proxmox/cluster", "providers/proxmox/metadata", "providers/proxmox/placement", "providers/proxmox/template",
 }

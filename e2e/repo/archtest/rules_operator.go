@@ -34,6 +34,7 @@ var operatorLayers = []layer{
 	inOperator("demand/outbound"),
 	inOperator("hosts/versions", "api/hosts/v1alpha1"),
 	inOperator("hosts/selection", "api/hosts/v1alpha1"),
+	inOperator("hosts/operations", "api/hosts/v1alpha1"),
 	inOperator("hosts/lifecycle", "api/hosts/v1alpha1", "status"),
 	inOperator("hosts/assignment", "api/hosts/v1alpha1", "hosts/versions", "protos/nstance/v1"),
 	inOperator("hosts/pullsecrets"),
@@ -85,7 +86,7 @@ var operatorLayers = []layer{
 	hostController("csr", "hosts/lifecycle", "hosts/selection"),
 	hostController("host", "api/infrastructure/v1beta1", "capi", "collect", "hosts/assignment", "hosts/lifecycle", "hosts/reports", "hosts/selection", "inventory", "nodes", "protos/nstance/v1"),
 	hostController("inventory", "collect", "inventory", "protos/nstance/v1"),
-	hostController("operations"),
+	hostController("operations", "hosts/operations", "hosts/selection"),
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},
 	inOperator("cmd/nstance-operator", "config", "manager", "program", "telemetry"),

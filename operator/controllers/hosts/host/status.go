@@ -47,7 +47,7 @@ func (r *Reconciler) write(ctx context.Context, p *pass, change func(*hostsv1.Ho
 func (r *Reconciler) status(p *pass) hostsv1.HostMachineStatus {
 	was := p.m.Status.DeepCopy()
 	next := hostsv1.HostMachineStatus{
-		Phase: p.d.Phase, NodeRef: was.NodeRef, Host: was.Host, Slots: was.Slots, Executors: was.Executors, Drift: was.Drift,
+		Phase: p.d.Phase, NodeRef: was.NodeRef, Host: was.Host, Slots: was.Slots, Executors: ofHost(was.Executors), Drift: was.Drift,
 		Conditions: status.Next(was.Conditions, p.d.Conditions, p.m.Generation, r.opts.Now()),
 	}
 	if c := was.Configuration; c != nil && (c.Assigned != nil || c.Applied != nil || c.Previous != nil) {
@@ -119,6 +119,7 @@ func reported(next *hostsv1.HostMachineStatus, m *nstancev1.MachineState, s *nst
 	for _, e := range s.GetExecutors()[:min(8, len(s.GetExecutors()))] {
 		next.Executors = append(next.Executors, hostsv1.Executor{Name: e.GetName(), Operations: e.GetOperations()})
 	}
+	next.Executors = ofHost(next.Executors)
 	for _, d := range s.GetDrift()[:min(32, len(s.GetDrift()))] {
 		kind := hostsv1.DriftChanged
 		if d.GetKind() == nstancev1.MachineDriftKind_MACHINE_DRIFT_KIND_MISSING {
@@ -147,6 +148,17 @@ func lastReport(m *nstancev1.MachineState) *metav1.Time {
 	return &at
 }
 
+// ofHost are the executors that run on the host. Others are written by whoever executes.
+func ofHost(all []hostsv1.Executor) []hostsv1.Executor {
+	var ours []hostsv1.Executor
+	for _, e := range all {
+		if e.Name == hostsv1.ExecutorPaver {
+			ours = append(ours, e)
+		}
+	}
+	return ours
+}
+
 // same is whether a status says already what this controller has to say. When a host was heard of last
 // is written along with what is new, and is nothing new by itself.
 func same(is, next *hostsv1.HostMachineStatus) bool {
@@ -167,7 +179,7 @@ func same(is, next *hostsv1.HostMachineStatus) bool {
 		}
 	}
 	return is.Phase == next.Phase && equal(is.NodeRef, next.NodeRef) && equal(c, want) && equal(is.Host, next.Host) && equal(is.Slots, next.Slots) &&
-		equal(repave, next.Repave) && equal(is.Executors, next.Executors) && equal(is.Drift, next.Drift) &&
+		equal(repave, next.Repave) && equal(ofHost(is.Executors), next.Executors) && equal(is.Drift, next.Drift) &&
 		equal(status.Select(is.Conditions, next.Conditions), next.Conditions)
 }
 

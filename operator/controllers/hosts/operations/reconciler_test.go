@@ -1,6 +1,9 @@
 package operations
 
 import (
+	"fmt"
+	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -8,48 +11,309 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/hosts/operations"
 	"nstance.dev/operator/testworld"
 )
 
-func TestNoControllerIsSaid(t *testing.T) {
+// stage is an API server, machines that offer packetCapture, and a reconciler that looks at everything until
+// nothing changes.
+type stage struct {
+	*testing.T
+	api      client.Client
+	r        *Reconciler
+	events   *events.FakeRecorder
+	finished []string
+}
+
+func newStage(t *testing.T, machines ...string) *stage {
+	s := &stage{T: t, events: events.NewFakeRecorder(1000)}
+	s.api = testworld.NewClientBuilder(t).
+		WithIndex(&hostsv1.MachineOperation{}, IndexMachine, OfMachine).WithIndex(&hostsv1.MachineOperation{}, IndexParent, OfParent).Build()
+	for _, name := range machines {
+		m := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "1"}}}
+		m.Spec.Provisioner = hostsv1.ProvisionerManual
+		s.create(m)
+		m.Status.Executors = []hostsv1.Executor{{Name: "tracer", Operations: []string{"packetCapture"}}}
+		s.must(s.api.Status().Update(t.Context(), m))
+	}
+	s.restart()
+	return s
+}
+
+// restart has another process of the operator begin.
+func (s *stage) restart() {
+	s.r = New(Options{
+		Client: s.api, Live: s.api, Events: s.events, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Finished: func(op *hostsv1.MachineOperation) { s.finished = append(s.finished, op.Name) },
+	})
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) create(o client.Object) { s.Helper(); s.must(s.api.Create(s.Context(), o)) }
+
+// ask makes an operation.
+func (s *stage) ask(name, machine string, change func(*hostsv1.MachineOperationSpec)) {
+	s.Helper()
+	op := &hostsv1.MachineOperation{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	op.Spec.OperationName = "packetCapture"
+	if machine != "" {
+		op.Spec.MachineRef = &hostsv1.MachineReference{Name: hostsv1.Label(machine)}
+	}
+	if change != nil {
+		change(&op.Spec)
+	}
+	s.create(op)
+}
+
+func (s *stage) all() []hostsv1.MachineOperation {
+	s.Helper()
+	var list hostsv1.MachineOperationList
+	s.must(s.api.List(s.Context(), &list))
+	return list.Items
+}
+
+// settle reconciles everything until nothing changes any more.
+func (s *stage) settle() {
+	s.Helper()
+	for range 50 {
+		before := s.revisions()
+		for _, op := range s.all() {
+			s.look(op.Name)
+		}
+		if slices.Equal(before, s.revisions()) {
+			return
+		}
+	}
+	s.Fatal("it does not settle")
+}
+
+func (s *stage) look(name string) ctrl.Result {
+	s.Helper()
+	result, err := s.r.Reconcile(s.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: name}})
+	s.must(err)
+	return result
+}
+
+func (s *stage) revisions() (all []string) {
+	for _, op := range s.all() {
+		all = append(all, op.Name+"@"+op.ResourceVersion)
+	}
+	return all
+}
+
+func (s *stage) get(name string) *hostsv1.MachineOperation {
+	s.Helper()
+	op := &hostsv1.MachineOperation{}
+	s.must(s.api.Get(s.Context(), client.ObjectKey{Name: name}, op))
+	return op
+}
+
+// claim has the executor take all that it may, and returns the names.
+func (s *stage) claim() (names []string) {
+	s.Helper()
+	for _, op := range s.all() {
+		status, err := operations.Claim(&op, "tracer", time.Now())
+		if err != nil {
+			continue
+		}
+		op.Status = status
+		s.must(s.api.Status().Update(s.Context(), &op))
+		names = append(names, op.Name)
+	}
+	return names
+}
+
+// end has the executor end an operation, as one that knows nothing of operations.Finish.
+func (s *stage) end(name string, state hostsv1.OperationState) {
+	s.Helper()
+	op := s.get(name)
+	op.Status.State = state
+	s.must(s.api.Status().Update(s.Context(), op))
+}
+
+func (s *stage) says(name, want string) {
+	s.Helper()
+	op := s.get(name)
+	if got := string(op.Status.State) + "/" + op.Status.Reason; got != want {
+		s.Errorf("%s is %s (%s), want %s", name, got, op.Status.Message, want)
+	}
+}
+
+// M71, M72, M75, M77, M80: operations of one machine go to their executor one after the other, in the order in which they
+// were asked for, and are deleted when their time is over, also by another process.
+func TestM71M72M75M77M80_OneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := testworld.NewClientBuilder(t).Build()
-		r := &Reconciler{Client: api, Now: time.Now}
-		look := func(name string) *hostsv1.MachineOperation {
-			t.Helper()
-			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
-				t.Fatal(err)
+		s := newStage(t, "box")
+		ttl := int32(60)
+		s.ask("b", "box", func(spec *hostsv1.MachineOperationSpec) { spec.TTLSecondsAfterFinished = &ttl })
+		time.Sleep(2 * time.Second)
+		s.ask("a", "box", nil)
+		s.settle()
+		s.says("b", "Pending/Offered")
+		s.says("a", "Pending/Queued")
+		if b := s.get("b"); b.Labels[hostsv1.LabelMachine] != "box" || b.Labels[hostsv1.LabelExecutor] != "tracer" || b.Status.MachineUID == "" {
+			t.Errorf("labels %v, machine %q", b.Labels, b.Status.MachineUID)
+		}
+		if got := s.claim(); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("claimed %v", got)
+		}
+		s.settle()
+		s.says("b", "InProgress/Claimed")
+		s.restart()
+		s.settle()
+		s.says("a", "Pending/Queued")
+		s.end("b", hostsv1.OperationComplete)
+		s.settle()
+		if b := s.get("b"); b.Status.CompletionTime == nil || !meta.IsStatusConditionTrue(b.Status.Conditions, hostsv1.ConditionFinished) {
+			t.Errorf("what the executor left out is missing: %+v", b.Status)
+		}
+		s.says("a", "Pending/Offered")
+		if want := []string{"b"}; !slices.Equal(s.finished, want) {
+			t.Errorf("finished %v, want %v", s.finished, want)
+		}
+		time.Sleep(30 * time.Second)
+		s.restart()
+		if after := s.look("b").RequeueAfter; after < 29*time.Second || after > 30*time.Second {
+			t.Errorf("after a restart it is looked at again in %s", after)
+		}
+		time.Sleep(30 * time.Second)
+		s.look("b")
+		if left := s.all(); len(left) != 1 || left[0].Name != "a" {
+			t.Errorf("%d are left", len(left))
+		}
+	})
+}
+
+// M78, M79: of an executor that falls silent the operation fails, and the next one has its turn; what is claimed and deleted
+// keeps the machine until its deadline.
+func TestM78_SilentExecutors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, "box")
+		s.ask("a", "box", nil)
+		s.settle()
+		s.claim()
+		s.settle()
+		time.Sleep(time.Second)
+		s.ask("b", "box", nil)
+		s.settle()
+		s.says("b", "Pending/Queued")
+		time.Sleep(11 * time.Minute)
+		s.settle()
+		s.says("a", "Failed/ExecutorLost")
+		s.says("b", "Pending/Offered")
+		s.claim()
+		s.settle()
+		s.must(s.api.Delete(t.Context(), s.get("b")))
+		s.look("b")
+		s.ask("c", "box", nil)
+		s.settle()
+		s.says("c", "Pending/Queued")
+		time.Sleep(11 * time.Minute)
+		s.settle()
+		s.says("c", "Pending/Offered")
+	})
+}
+
+// M83: the pause of a machine takes back what nobody has claimed.
+func TestM83_Pause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, "box")
+		s.ask("a", "box", nil)
+		s.settle()
+		pause := func(on bool) {
+			m := &hostsv1.HostMachine{}
+			s.must(s.api.Get(t.Context(), client.ObjectKey{Name: "box"}, m))
+			m.Spec.Paused = on
+			s.must(s.api.Update(t.Context(), m))
+			s.settle()
+		}
+		pause(true)
+		s.says("a", "Pending/Paused")
+		if got := s.claim(); len(got) > 0 {
+			t.Errorf("%v are claimed on a machine that is paused", got)
+		}
+		pause(false)
+		if got := s.claim(); len(got) != 1 {
+			t.Errorf("claimed %v", got)
+		}
+	})
+}
+
+// M73, M74: a fan-out has one operation on each machine, no more at once than it may, and takes machines once.
+func TestM73M74_FanOutOverMachines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var machines []string
+		for i := range 9 {
+			machines = append(machines, fmt.Sprintf("box%d", i))
+		}
+		s := newStage(t, machines...)
+		limit, ttl := int32(3), int32(0)
+		s.ask("all", "", func(spec *hostsv1.MachineOperationSpec) {
+			spec.MachineSelector = &hostsv1.MachineSelector{MatchLabels: map[string]hostsv1.LabelValue{"rack": "1"}}
+			spec.MaxConcurrent, spec.TTLSecondsAfterFinished = &limit, &ttl
+		})
+		s.settle()
+		late := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: "late", Labels: map[string]string{"rack": "1"}}}
+		late.Spec.Provisioner = hostsv1.ProvisionerManual
+		s.create(late)
+		claimed := map[string]bool{}
+		for round := range 3 {
+			if round == 1 {
+				s.restart()
 			}
-			op := &hostsv1.MachineOperation{}
-			if err := api.Get(t.Context(), client.ObjectKey{Name: name}, op); client.IgnoreNotFound(err) != nil {
-				t.Fatal(err)
+			s.settle()
+			names := s.claim()
+			if len(names) != 3 {
+				t.Fatalf("round %d: claimed %v", round, names)
 			}
-			return op
+			s.settle()
+			if more := s.claim(); len(more) > 0 {
+				t.Errorf("%v are claimed beside %v", more, names)
+			}
+			if c := s.get("all").Status; c.State != hostsv1.OperationInProgress || c.Children.InProgress != 3 || c.Children.Total != 9 {
+				t.Errorf("round %d: %s %+v", round, c.State, *c.Children)
+			}
+			for _, name := range names {
+				if claimed[name] {
+					t.Errorf("%s is executed again", name)
+				}
+				claimed[name] = true
+				s.end(name, hostsv1.OperationComplete)
+			}
 		}
-		look("gone")
-		op := &hostsv1.MachineOperation{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: hostsv1.MachineOperationSpec{OperationName: "reboot"}}
-		if err := api.Create(t.Context(), op); err != nil {
-			t.Fatal(err)
+		if len(claimed) != 9 {
+			t.Errorf("%d of 9 machines", len(claimed))
 		}
-		op = look("one")
-		c := meta.FindStatusCondition(op.Status.Conditions, hostsv1.ConditionClaimed)
-		if op.Status.State != hostsv1.OperationPending || c == nil || c.Status != metav1.ConditionFalse || c.Reason != hostsv1.ReasonNoController ||
-			c.Message != "reboot is not carried out: this release has no controller for operations" {
-			t.Errorf("status %+v", op.Status)
+		s.look("all")
+		s.look("all") // its time to live is nothing
+		for _, op := range s.all() {
+			if op.Name == "all" {
+				t.Errorf("it is still there: %+v", op.Status)
+			}
 		}
-		if again := look("one"); again.ResourceVersion != op.ResourceVersion {
-			t.Error("what is said already is written again")
-		}
-		op.Status.State, op.Status.Conditions = hostsv1.OperationComplete, nil
-		if err := api.Status().Update(t.Context(), op); err != nil {
-			t.Fatal(err)
-		}
-		if op = look("one"); op.Status.State != hostsv1.OperationComplete || len(op.Status.Conditions) > 0 {
-			t.Errorf("an operation that has finished is touched: %+v", op.Status)
-		}
+	})
+}
+
+// M73: an object that somebody else made is no operation of the selector.
+func TestM73_ForeignChild(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, "box")
+		m := &hostsv1.HostMachine{}
+		s.must(s.api.Get(t.Context(), client.ObjectKey{Name: "box"}, m))
+		s.ask(operations.ChildName("all", string(m.UID)), "box", nil)
+		s.ask("all", "", func(spec *hostsv1.MachineOperationSpec) { spec.MachineSelector = &hostsv1.MachineSelector{} })
+		s.settle()
+		s.says("all", "Failed/NameConflict")
 	})
 }

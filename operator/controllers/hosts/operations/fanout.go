@@ -1,0 +1,122 @@
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/hosts/operations"
+	"nstance.dev/operator/hosts/selection"
+)
+
+// fanOut carries out what comes next for an operation on the machines of a selector.
+func (r *Reconciler) fanOut(ctx context.Context, op *hostsv1.MachineOperation) (ctrl.Result, error) {
+	in := operations.FanOut{Parent: op, Running: r.ledger.children(string(op.UID))}
+	if err := r.children(ctx, &in, op.Status.Children == nil && !operations.Finished(op.Status.State)); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.selected(ctx, &in); err != nil {
+		return ctrl.Result{}, err
+	}
+	d := operations.DecideFanOut(in, r.opts.Now())
+	if d.LookAgain {
+		if err := r.children(ctx, &in, true); err != nil {
+			return ctrl.Result{}, err
+		}
+		d = operations.DecideFanOut(in, r.opts.Now())
+	}
+	if d.Delete {
+		return ctrl.Result{}, r.remove(ctx, op)
+	}
+	if err := r.multiply(ctx, op, d); err != nil {
+		if !errors.Is(err, errForeign) {
+			return ctrl.Result{}, err
+		}
+		d.Status = operations.Refuse(op, hostsv1.ReasonNameConflict, err.Error(), r.opts.Now())
+	}
+	if err := r.write(ctx, op, d.Status); err != nil {
+		return ctrl.Result{}, err
+	}
+	for _, name := range d.Wake {
+		r.wake(name)
+	}
+	return ctrl.Result{RequeueAfter: d.After}, nil
+}
+
+// children reads the children of an operation, from the API server if it has to be certain.
+func (r *Reconciler) children(ctx context.Context, in *operations.FanOut, certain bool) error {
+	var list hostsv1.MachineOperationList
+	var err error
+	if certain {
+		err = r.opts.Live.List(ctx, &list, client.MatchingLabels{hostsv1.LabelParentUID: string(in.Parent.UID)})
+	} else {
+		err = r.opts.Client.List(ctx, &list, client.MatchingFields{IndexParent: string(in.Parent.UID)}, client.UnsafeDisableDeepCopy)
+	}
+	if err != nil {
+		return fmt.Errorf("list operations of the selector of MachineOperation %s: %w", in.Parent.Name, err)
+	}
+	in.Certain, in.Children = certain, nil
+	for i := range list.Items {
+		if operations.IsChildOf(&list.Items[i], in.Parent) {
+			in.Children = append(in.Children, &list.Items[i])
+		}
+	}
+	return nil
+}
+
+// selected finds the machines that the selector selects, where that still counts.
+func (r *Reconciler) selected(ctx context.Context, in *operations.FanOut) error {
+	if in.Parent.Status.Children != nil || operations.Finished(in.Parent.Status.State) {
+		return nil
+	}
+	var s selection.Selector
+	if s, in.Invalid = selection.Parse(in.Parent.Spec.MachineSelector); in.Invalid != nil {
+		return nil
+	}
+	var all hostsv1.HostMachineList
+	if err := r.opts.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list HostMachines: %w", err)
+	}
+	for i := range all.Items {
+		if m := &all.Items[i]; m.DeletionTimestamp.IsZero() && s.Matches(m) {
+			in.Selected = append(in.Selected, m)
+		}
+	}
+	return nil
+}
+
+// multiply makes the children of an operation, and removes those that are none any more. None of them has
+// begun.
+func (r *Reconciler) multiply(ctx context.Context, op *hostsv1.MachineOperation, d operations.FanOutDecision) error {
+	for _, child := range d.Remove {
+		if err := r.opts.Client.Delete(ctx, child, client.Preconditions{UID: &child.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete MachineOperation %s: %w", child.Name, err)
+		}
+	}
+	for _, child := range d.Create {
+		err := r.opts.Client.Create(ctx, child, manager)
+		if err == nil {
+			continue
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create MachineOperation %s: %w", child.Name, err)
+		}
+		is := &hostsv1.MachineOperation{}
+		if err := r.opts.Live.Get(ctx, client.ObjectKeyFromObject(child), is); err != nil {
+			return fmt.Errorf("read MachineOperation %s: %w", child.Name, err)
+		}
+		if !operations.IsChildOf(is, op) || is.Spec.MachineRef == nil || *is.Spec.MachineRef != *child.Spec.MachineRef {
+			return fmt.Errorf("MachineOperation %s: %w", child.Name, errForeign)
+		}
+	}
+	if len(d.Create) > 0 {
+		r.opts.Log.InfoContext(ctx, "operations made for machines", "operation", op.Name, "name", op.Spec.OperationName,
+			"made", len(d.Create), "machines", d.Status.Children.Total, "reason", "its selector selects them")
+	}
+	return nil
+}
