@@ -12,14 +12,15 @@ import (
 func newMachineCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("machine", "Host machines of a Kubernetes cluster: what their nodes are built from")
 	cmd.Long = `Look at the HostMachines of a Kubernetes cluster: the hosts whose nodes are built from
-numbered configurations. "list" and "get" read the API server of the cluster, with a
-kubeconfig as kubectl does; "assignments" asks the servers of the shards what the
-hosts were told. None of them changes anything.`
+numbered configurations. "list", "get" and "op" talk to the API server of the cluster, with
+a kubeconfig as kubectl does; "assignments" asks the servers of the shards what the
+hosts were told. "op" asks for an operation; nothing else changes anything.`
 	flags := &kubeFlags{}
-	list, get := newMachineListCommand(env, flags), newMachineGetCommand(env, flags)
+	list, get, op := newMachineListCommand(env, flags), newMachineGetCommand(env, flags), newMachineOpCommand(env, flags)
 	flags.add(list)
 	flags.add(get)
-	cmd.AddCommand(list, get, newMachineAssignmentsCommand(env))
+	flags.add(op)
+	cmd.AddCommand(list, get, op, newMachineAssignmentsCommand(env))
 	return cmd
 }
 

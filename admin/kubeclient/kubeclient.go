@@ -2,7 +2,7 @@
 // the kubeconfig files that a flag or KUBECONFIG names, the one in the home folder, or, in a
 // Pod, the account of the Pod.
 //
-// A [Client] reads objects of hosts.nstance.dev and follows their changes. [Hint] says what may
+// A [Client] reads objects of hosts.nstance.dev, follows their changes, and makes and deletes them. [Hint] says what may
 // help against an error. What is printed of objects is the subject of package hostview.
 package kubeclient
 
@@ -16,6 +16,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -36,7 +37,7 @@ type Settings struct {
 	Timeout time.Duration
 }
 
-// Client reads objects of hosts.nstance.dev. New makes one; it is safe for concurrent use.
+// Client reads and writes objects of hosts.nstance.dev. New makes one; it is safe for concurrent use.
 type Client struct {
 	api     client.WithWatch
 	server  string
@@ -55,7 +56,7 @@ func New(s Settings) (*Client, error) {
 		return nil, fmt.Errorf("kinds of %s: %w", hostsv1.GroupVersion.Group, err)
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{hostsv1.KindHostMachine, hostsv1.KindMachineConfiguration, hostsv1.KindMachineConfigurationVersion} {
+	for _, kind := range []string{hostsv1.KindHostMachine, hostsv1.KindMachineConfiguration, hostsv1.KindMachineConfigurationVersion, hostsv1.KindMachineOperation} {
 		mapper.Add(hostsv1.GroupVersion.WithKind(kind), meta.RESTScopeRoot) // no discovery is needed
 	}
 	api, err := client.NewWithWatch(config, client.Options{Scheme: scheme, Mapper: mapper})
@@ -101,6 +102,22 @@ func (c *Client) List(ctx context.Context, into client.ObjectList, opts ...clien
 	return c.wrap(c.api.List(ctx, into, opts...))
 }
 
+// Create makes an object, which is then as it is stored.
+func (c *Client) Create(ctx context.Context, o client.Object) error {
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	return c.wrap(c.api.Create(ctx, o, client.FieldOwner("nstance-admin")))
+}
+
+// DeleteUnchanged deletes an object, and what it owns with it, unless it has changed since it was read: that is a
+// conflict.
+func (c *Client) DeleteUnchanged(ctx context.Context, o client.Object) error {
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	uid, version := o.GetUID(), o.GetResourceVersion()
+	return c.wrap(c.api.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+}
+
 func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.timeout == 0 {
 		return ctx, func() {}
@@ -138,9 +155,11 @@ func Hint(err error) string {
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && unknownPath(err):
 		return "the cluster has no host machines: install the operator's chart with hosts.enabled, or name another cluster with --context"
 	case apierrors.IsNotFound(err):
-		return "see what there is with 'nstance-admin machine list' or 'nstance-admin mcfg list'"
+		return "see what there is with 'nstance-admin machine list', 'nstance-admin mcfg list' or 'nstance-admin operation list'"
+	case apierrors.IsConflict(err):
+		return "it has changed meanwhile: look at it again, and repeat the command"
 	case apierrors.IsForbidden(err):
-		return "bind the chart's role hosts-view, or one of view, edit and admin, to the user of the kubeconfig"
+		return "bind the chart's role hosts-view, or hosts-edit where something is asked for, or one of view, edit and admin, to the user of the kubeconfig"
 	case apierrors.IsUnauthorized(err):
 		return "the API server does not know the user of the kubeconfig: log in again, or name another context with --context"
 	case unreachable || errors.Is(err, context.DeadlineExceeded):

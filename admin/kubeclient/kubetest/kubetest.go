@@ -1,5 +1,5 @@
 // Package kubetest is an API server of Kubernetes for tests of what reads host machines: it serves
-// objects of hosts.nstance.dev over HTTP, in lists, alone and in watches, and can refuse.
+// objects of hosts.nstance.dev over HTTP, in lists, alone and in watches, takes operations, and can refuse.
 package kubetest
 
 import (
@@ -16,6 +16,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
@@ -73,6 +74,8 @@ func resourceOf(o client.Object) (resource, kind string) {
 		return "hostmachines", hostsv1.KindHostMachine
 	case *hostsv1.MachineConfiguration:
 		return "machineconfigurations", hostsv1.KindMachineConfiguration
+	case *hostsv1.MachineOperation:
+		return "machineoperations", hostsv1.KindMachineOperation
 	default:
 		return "machineconfigurationversions", hostsv1.KindMachineConfigurationVersion
 	}
@@ -146,6 +149,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	resource, name, single := strings.Cut(path, "/")
+	switch r.Method {
+	case http.MethodPost:
+		s.create(w, r)
+		return
+	case http.MethodDelete:
+		s.remove(w, r, resource+"/"+name)
+		return
+	}
 	query := r.URL.Query()
 	if !single {
 		selector, err := labels.Parse(query.Get("labelSelector"))
@@ -171,6 +182,41 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, http.StatusNotFound, status(http.StatusNotFound, name))
+}
+
+// create stores an operation, which is all that is made through the API.
+func (s *Server) create(w http.ResponseWriter, r *http.Request) {
+	o := &hostsv1.MachineOperation{}
+	if err := json.NewDecoder(r.Body).Decode(o); err != nil {
+		answer(w, http.StatusBadRequest, status(http.StatusBadRequest, ""))
+		return
+	}
+	if o.Name == "" {
+		o.Name = o.GenerateName + "00001"
+	}
+	o.UID = types.UID("uid-" + o.Name)
+	s.Put(o)
+	answer(w, http.StatusCreated, o)
+}
+
+// remove deletes an object that has not changed since it was read.
+func (s *Server) remove(w http.ResponseWriter, r *http.Request, key string) {
+	var options metav1.DeleteOptions
+	err := json.NewDecoder(r.Body).Decode(&options)
+	s.mu.Lock()
+	o := s.objects[key]
+	s.mu.Unlock()
+	switch p := options.Preconditions; {
+	case err != nil:
+		answer(w, http.StatusBadRequest, status(http.StatusBadRequest, ""))
+	case o == nil:
+		answer(w, http.StatusNotFound, status(http.StatusNotFound, key))
+	case p != nil && (p.UID != nil && *p.UID != o.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion()):
+		answer(w, http.StatusConflict, status(http.StatusConflict, ""))
+	default:
+		s.Delete(o)
+		answer(w, http.StatusOK, metav1.Status{Status: metav1.StatusSuccess})
+	}
 }
 
 func (s *Server) list(w http.ResponseWriter, resource string, matches func(client.Object) bool) {
@@ -223,6 +269,7 @@ func answer(w http.ResponseWriter, code int, v any) {
 func status(code int, name string) metav1.Status {
 	reasons := map[int]metav1.StatusReason{
 		http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
+		http.StatusConflict: metav1.StatusReasonConflict,
 	}
 	text := http.StatusText(code)
 	if name != "" {

@@ -25,6 +25,7 @@ import (
 
 	"nstance.dev/e2e/env/kube"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/backoff"
 	controllers "nstance.dev/operator/controllers/hosts/operations"
 	"nstance.dev/operator/hosts/operations"
 	"nstance.dev/operator/policies/policytest"
@@ -78,8 +79,8 @@ func (w *operating) start(t *testing.T) {
 	config.QPS = -1
 	var dead atomic.Bool
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return mortal{next, &dead} })
-	yes := true
-	o := ctrl.Options{Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"}}
+	yes, grace := true, time.Second // the recorder of events does not give up on a dead connection
+	o := ctrl.Options{Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"}, GracefulShutdownTimeout: &grace}
 	o.Controller.SkipNameValidation = &yes
 	mgr, err := ctrl.NewManager(config, o)
 	if err != nil {
@@ -92,7 +93,7 @@ func (w *operating) start(t *testing.T) {
 	r := controllers.New(controllers.Options{
 		Client: mgr.GetClient(), Live: live, Events: mgr.GetEventRecorder("nstance-operator"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
-	if err := r.SetupWithManager(t.Context(), mgr, controller.Options{MaxConcurrentReconciles: 10, SkipNameValidation: &yes}); err != nil {
+	if err := r.SetupWithManager(t.Context(), mgr, controller.Options{MaxConcurrentReconciles: 10, SkipNameValidation: &yes, RateLimiter: backoff.Limiter()}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -146,7 +147,7 @@ func (w *operating) execute(ctx context.Context, c client.Client, work *sync.Wai
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
@@ -156,7 +157,7 @@ func (w *operating) finish(ctx context.Context, c client.Client, op *hostsv1.Mac
 	select {
 	case <-ctx.Done():
 		return
-	case <-time.After(30 * time.Millisecond):
+	case <-time.After(200 * time.Millisecond):
 	}
 	w.mu.Lock()
 	w.acting--

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,13 +41,37 @@ func (r *Reconciler) fanOut(ctx context.Context, op *hostsv1.MachineOperation) (
 		}
 		d.Status = operations.Refuse(op, hostsv1.ReasonNameConflict, err.Error(), r.opts.Now())
 	}
-	if err := r.write(ctx, op, d.Status); err != nil {
-		return ctrl.Result{}, err
-	}
 	for _, name := range d.Wake {
 		r.wake(name)
 	}
+	if wait := r.countLater(op, d.Status); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if err := r.write(ctx, op, d.Status); err != nil {
+		return ctrl.Result{}, err
+	}
 	return ctrl.Result{RequeueAfter: d.After}, nil
+}
+
+// countLater returns how long a status waits that has nothing new but counts: each of many children that finishes
+// would have it written. 0: not at all.
+func (r *Reconciler) countLater(op *hostsv1.MachineOperation, next hostsv1.MachineOperationStatus) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if operations.Finished(next.State) {
+		delete(r.counted, op.UID)
+		return 0
+	}
+	if equality.Semantic.DeepEqual(op.Status, next) {
+		return 0
+	}
+	now, was := r.opts.Now(), op.Status
+	was.Children = next.Children
+	if wait := r.counted[op.UID].Add(countEvery).Sub(now); op.Status.Children != nil && equality.Semantic.DeepEqual(was, next) && wait > 0 {
+		return wait
+	}
+	r.counted[op.UID] = now
+	return 0
 }
 
 // children reads the children of an operation, from the API server if it has to be certain.

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,6 +41,9 @@ type Reconciler struct {
 	opts   Options
 	ledger ledger
 	wakes  chan string
+
+	mu      sync.Mutex
+	counted map[types.UID]time.Time // when the counts of a parent were written last
 }
 
 // New returns a reconciler.
@@ -46,13 +51,16 @@ func New(o Options) *Reconciler {
 	if o.Finished == nil {
 		o.Finished = func(*hostsv1.MachineOperation) {}
 	}
-	return &Reconciler{opts: o, ledger: ledger{names: map[string]object{}}, wakes: make(chan string, 1024)}
+	return &Reconciler{opts: o, ledger: ledger{names: map[string]object{}}, wakes: make(chan string, 1024), counted: map[types.UID]time.Time{}}
 }
 
 var manager = status.FieldManager("hosts-operations")
 
 // shortly is when an operation is looked at again that another one has just overtaken.
 const shortly = 200 * time.Millisecond
+
+// countEvery is how often the counts of children are written at most, where nothing else is new.
+const countEvery = time.Second
 
 // Reconcile carries out what comes next for one operation.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {

@@ -277,6 +277,7 @@ func TestM73M74_FanOutOverMachines(t *testing.T) {
 			if len(names) != 3 {
 				t.Fatalf("round %d: claimed %v", round, names)
 			}
+			time.Sleep(countEvery) // they are not written with each child
 			s.settle()
 			if more := s.claim(); len(more) > 0 {
 				t.Errorf("%v are claimed beside %v", more, names)
