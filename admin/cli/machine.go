@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"nstance.dev/admin/hostops"
 	"nstance.dev/admin/hostview"
+	"nstance.dev/admin/kubeclient"
 	"nstance.dev/admin/output"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
@@ -112,4 +117,182 @@ func pointers[T any](list []T) []*T {
 		all = append(all, &list[i])
 	}
 	return all
+}
+
+func newMachineOpCommand(env *Env, flags *kubeFlags) *cobra.Command {
+	o, wait := hostops.Request{}, false
+	cmd := &cobra.Command{
+		Use:   "op OPERATION",
+		Short: "Ask for an operation on a machine, or on all that a selector matches",
+		Long: `Ask for an operation, such as restartService or a custom one like example.com/packetCapture, on one
+machine or on all whose labels match. A MachineOperation is made; its name is printed. With
+--wait the command ends when the operation has, and fails if that has; an interrupt ends the
+waiting alone.`,
+		Example: `  nstance-admin machine op example.com/packetCapture --machine knd068a3cp3thz5z2mv1gejwftabc --param seconds=30 --wait
+  nstance-admin machine op reboot -l hosts.nstance.dev/group=web --max-concurrent 5 --wait`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Operation = args[0]
+			op, err := o.Object()
+			if err != nil {
+				return usagef("%w", err)
+			}
+			api, err := flags.client(env)
+			if err != nil {
+				return err
+			}
+			if err := api.Create(cmd.Context(), op); err != nil {
+				return err
+			}
+			fmt.Fprintf(env.Out, "operation %s: asked for\n", op.Name)
+			if !wait {
+				return nil
+			}
+			return hostops.Wait(cmd.Context(), env.Out, func(err error) {
+				fmt.Fprintf(env.Err, "the watch has ended (%s), opening it again\n", text(err))
+			}, api, op)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Machine, "machine", "", "the `MACHINE`")
+	f.StringVarP(&o.Selector, "selector", "l", "", "the machines whose labels match this `SELECTOR`, as for kubectl")
+	f.StringArrayVar(&o.Parameters, "param", nil, "a parameter, as `KEY=VALUE`; may be repeated")
+	f.Int32Var(&o.MaxConcurrent, "max-concurrent", 0, "with --selector, on so many machines at once (default: all)")
+	f.DurationVar(&o.Timeout, "operation-timeout", 0, "how long it may take once it has begun (default: by its name)")
+	f.DurationVar(&o.TTL, "ttl", -1, "delete the object so long after its end (default: keep it)")
+	f.BoolVar(&wait, "wait", false, "wait until it has ended, and say how far it is")
+	_ = cmd.RegisterFlagCompletionFunc("machine", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+		return completeObjects(env, flags, machineNames)(cmd, nil, text)
+	})
+	return cmd
+}
+
+func newOperationCommand(env *Env) *cobra.Command {
+	cmd := newParentCommand("operation", "Operations on host machines of a Kubernetes cluster: what they wait for, and what became of them")
+	cmd.Long = `Look at the MachineOperations of a Kubernetes cluster, and cancel those that wait. These
+commands talk to the API server of the cluster, with a kubeconfig as kubectl does; "list"
+and "get" change nothing. To ask for an operation: 'nstance-admin machine op'.`
+	flags := addKubeFlags(cmd)
+	cmd.AddCommand(newOperationListCommand(env, flags), newOperationGetCommand(env, flags), newOperationCancelCommand(env, flags))
+	return cmd
+}
+
+// allOperations is an empty list, to be filled.
+func allOperations() client.ObjectList { return &hostsv1.MachineOperationList{} }
+
+func newOperationListCommand(env *Env, flags *kubeFlags) *cobra.Command {
+	var format output.Format
+	var watch bool
+	var selector string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the operations of the cluster",
+		Long: `List the operations of the cluster. REASON is what one waits for, or why it has ended; -o wide
+says it in full. An operation on a selector is followed by those of its machines.`,
+		Example: `  nstance-admin operation list
+  nstance-admin operation list -l hosts.nstance.dev/machine=knd068a3cp3thz5z2mv1gejwftabc
+  nstance-admin operation list --watch -o json`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			labels, err := parseLabels(selector)
+			if err != nil {
+				return err
+			}
+			api, err := flags.client(env)
+			if err != nil {
+				return err
+			}
+			view := hostview.Operations(env.Now)
+			if watch {
+				return watchObjects(cmd.Context(), env, api, format, hostsv1.KindMachineOperation, view, allOperations, labels)
+			}
+			var all hostsv1.MachineOperationList
+			if err := api.List(cmd.Context(), &all, labels); err != nil {
+				return err
+			}
+			return printObjects(env, format, hostsv1.KindMachineOperation, view, pointers(all.Items))
+		},
+	}
+	addOutputFlag(cmd, &format)
+	addWatchFlag(cmd, &watch)
+	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only the operations whose labels match this `SELECTOR`, as for kubectl")
+	return cmd
+}
+
+func newOperationGetCommand(env *Env, flags *kubeFlags) *cobra.Command {
+	var format output.Format
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "get OPERATION",
+		Short: "Show one operation: what it waits for, or what became of it",
+		Long: `Show one operation: parameters, executor, deadline and results, and of one on a selector
+the operations of its machines that are not complete.`,
+		Example: `  nstance-admin operation get reboot-7kq2x
+  nstance-admin operation get reboot-7kq2x --watch`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeObjects(env, flags, operationNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := flags.client(env)
+			if err != nil {
+				return err
+			}
+			view := hostview.Operations(env.Now)
+			op := &hostsv1.MachineOperation{}
+			if err := api.Get(cmd.Context(), args[0], op); err != nil {
+				return err
+			}
+			if watch {
+				return watchObjects(cmd.Context(), env, api, format, hostsv1.KindMachineOperation, view, allOperations, named(args[0]))
+			}
+			return printDescription(env, format, hostsv1.KindMachineOperation, view, op, func() ([]hostview.Line, error) {
+				var children hostsv1.MachineOperationList
+				var err error
+				if op.Spec.MachineSelector != nil {
+					err = api.List(cmd.Context(), &children, client.MatchingLabels{hostsv1.LabelParentUID: string(op.UID)})
+				}
+				return hostview.Operation(op, children.Items, env.Now()), err
+			})
+		},
+	}
+	addOutputFlag(cmd, &format)
+	addWatchFlag(cmd, &watch)
+	return cmd
+}
+
+func newOperationCancelCommand(env *Env, flags *kubeFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cancel OPERATION...",
+		Short: "Cancel operations that have not begun",
+		Long: `Cancel operations, by deleting them. One that an executor has begun is not interrupted by that,
+and is left alone. Of one on a selector all that have not begun are cancelled; the others
+go on.`,
+		Example: `  nstance-admin operation cancel reboot-7kq2x
+  nstance-admin operation cancel reboot-7kq2x trace-web`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeObjects(env, flags, operationNames),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := flags.client(env)
+			if err != nil {
+				return err
+			}
+			var failed failures
+			for _, name := range args {
+				failed.add(hostops.Cancel(cmd.Context(), env.Out, api, name))
+			}
+			return failed.err()
+		},
+	}
+	return cmd
+}
+
+func operationNames(ctx context.Context, api *kubeclient.Client) ([]string, error) {
+	var all hostsv1.MachineOperationList
+	err := api.List(ctx, &all)
+	var names []string
+	for i := range all.Items {
+		names = append(names, cobra.CompletionWithDesc(all.Items[i].Name, hostview.Progress(&all.Items[i])))
+	}
+	return names, err
 }

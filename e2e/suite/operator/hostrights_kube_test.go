@@ -51,7 +51,7 @@ func startHosting(t *testing.T, abilities ...kube.Ability) *system {
 
 // O19: with host machines on, the operator was refused nothing for want of a right, and it has no right on them that it does
 // not use: an instance comes and is replaced, a configuration is made, edited, locked, edited again and pruned, a machine chooses
-// twice, and an operation is asked for.
+// twice, and operations are asked for.
 func TestO19_HostRightsAreWhatIsUsed(t *testing.T) {
 	s := startHosting(t, kube.BeAlone, kube.ReadAudit)
 	scheme := runtime.NewScheme()
@@ -74,6 +74,7 @@ func TestO19_HostRightsAreWhatIsUsed(t *testing.T) {
 	w.awaitVersions(t, "gpu-v1 v1.36.1")
 	w.chooseAgain(t, "box")
 	w.askFor(t, "reboot", "box")
+	w.askForAll(t)
 	w.lockByHand(t, "gpu-v1")
 	none := int32(0)
 	w.edit(t, func(s *hostsv1.MachineConfigurationSpec) {
@@ -136,6 +137,24 @@ func (w *hostWorld) askFor(t *testing.T, operation string, machine hostsv1.Label
 		}
 		if meta.FindStatusCondition(o.Status.Conditions, hostsv1.ConditionClaimed) == nil {
 			return fmt.Errorf("conditions %v", o.Status.Conditions)
+		}
+		return nil
+	})
+}
+
+// askForAll asks for an operation on all machines that each refuses, and waits until it is deleted, as its time to live
+// is nothing.
+func (w *hostWorld) askForAll(t *testing.T) {
+	t.Helper()
+	none := int32(0)
+	o := &hostsv1.MachineOperation{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+	o.Spec.MachineSelector, o.Spec.OperationName, o.Spec.TTLSecondsAfterFinished = &hostsv1.MachineSelector{}, "reboot", &none
+	o.Spec.Parameters = map[string]hostsv1.ParameterValue{"speed": "1"}
+	w.make(t, o)
+	kube.Await(t, "the operation on all machines is over", func(ctx context.Context) error {
+		err := w.admin.Get(ctx, client.ObjectKeyFromObject(o), o)
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s/%s, %w", o.Status.State, o.Status.Reason, err)
 		}
 		return nil
 	})

@@ -101,7 +101,7 @@ func pending(in Input, d Decision, now time.Time) Decision {
 	}
 	left := op.CreationTimestamp.Add(PendingAtMost).Sub(now)
 	if left <= 0 {
-		return failed(op, d, now, hostsv1.ReasonExpired, "nobody has taken it for %s", PendingAtMost)
+		return failed(op, d, now, hostsv1.ReasonExpired, "no executor has taken it for %s", PendingAtMost)
 	}
 	wait := func(reason, format string, args ...any) Decision {
 		d.Executor, d.After = "", left
@@ -142,7 +142,7 @@ func nobody(in Input, d Decision, now time.Time) Decision {
 		d = claimed(op, d, now, metav1.ConditionFalse, hostsv1.ReasonNoExecutor, "no executor offers %s on HostMachine %s", op.Spec.OperationName, in.Machine.Name)
 	default:
 		d = claimed(op, d, now, metav1.ConditionFalse, hostsv1.ReasonNoExecutor,
-			"no executor offers %s on HostMachine %s; the name is none of the predefined ones", op.Spec.OperationName, in.Machine.Name)
+			"no executor offers %s on HostMachine %s, which is a custom name", op.Spec.OperationName, in.Machine.Name)
 	}
 	since, reason := op.CreationTimestamp.Add(Timeout(op)), hostsv1.ReasonExpired
 	if known {

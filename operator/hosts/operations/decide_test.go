@@ -178,7 +178,7 @@ func TestM81_Parameters(t *testing.T) {
 	}{
 		{"reboot", "graceSeconds", "30", ""},
 		{"reboot", "graceSeconds", "-1", "no number of seconds"},
-		{"reboot", "drain", "yes", "none of true, false"},
+		{"reboot", "drain", "yes", "not one of true, false"},
 		{"restartService", "service", "kubelet.service", ""},
 		{"restartService", "service", "kubelet;reboot", "no name of a systemd unit"},
 		{"restartService", "service", "--now", "no name of a systemd unit"},
@@ -192,7 +192,7 @@ func TestM81_Parameters(t *testing.T) {
 		{"collectLogs", "since", "yesterday", "neither how long ago"},
 		{"collectLogs", "units", "kubelet.service,containerd.service", ""},
 		{"collectLogs", "units", "a b", "no name of a systemd unit"},
-		{"powerOff", "mode", "gentle", "none of graceful, hard"},
+		{"powerOff", "mode", "gentle", "not one of graceful, hard"},
 		{"applyConfiguration", "force", "true", "takes no parameter"},
 	} {
 		err := CheckParameters(operation("a", tt.operation, 0, parameter(tt.key, tt.value)), "box")

@@ -165,7 +165,7 @@ func isBool(_, value string) error { return oneOf("true", "false")("", value) }
 func oneOf(values ...string) func(string, string) error {
 	return func(_, value string) error {
 		if !slices.Contains(values, value) {
-			return fmt.Errorf("%.63q is none of %s", value, strings.Join(values, ", "))
+			return fmt.Errorf("%.63q is not one of %s", value, strings.Join(values, ", "))
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package operations
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -8,10 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +22,8 @@ import (
 	"nstance.dev/operator/hosts/operations"
 	"nstance.dev/operator/testworld"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // stage is an API server, machines that offer packetCapture, and a reconciler that looks at everything until
 // nothing changes.
@@ -303,6 +308,27 @@ func TestM73M74_FanOutOverMachines(t *testing.T) {
 				t.Errorf("it is still there: %+v", op.Status)
 			}
 		}
+	})
+}
+
+// What is woken is asked for, until the controller ends.
+func TestWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{})
+		ctx, stop := context.WithCancel(t.Context())
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+		if err := r.woken(ctx, queue); err != nil {
+			t.Fatal(err)
+		}
+		for range 2000 {
+			r.wake("a") // more than there is room for
+		}
+		synctest.Wait()
+		if queue.Len() != 1 {
+			t.Errorf("%d requests", queue.Len())
+		}
+		stop()
+		queue.ShutDown()
 	})
 }
 
