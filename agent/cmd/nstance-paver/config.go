@@ -13,8 +13,8 @@ var version = "dev"
 
 // config is where everything of a host is, from flags.
 type config struct {
-	dir, machines, run, socket, group, lock, policy, mode string
-	debug                                                 bool
+	dir, machines, run, socket, group, lock, policy, mode, storage string
+	debug                                                          bool
 }
 
 func (c *config) add(flags *flag.FlagSet) {
@@ -25,6 +25,7 @@ func (c *config) add(flags *flag.FlagSet) {
 	flags.StringVar(&c.lock, "lock", "/run/lock/nstance-paver.lock", "file that is locked while a process works on this host")
 	flags.StringVar(&c.policy, "policy", policy.Path, "what may be done on this host")
 	flags.StringVar(&c.mode, "mode", "auto", "how machines are run: service (by systemd), direct (without), auto")
+	flags.StringVar(&c.storage, "storage-url", "", "address below which this host reads the objects of its servers' storage, for archives with a storageKey; empty: none can be used")
 	flags.BoolVar(&c.debug, "debug", false, "log debug messages")
 }
 

@@ -14,6 +14,7 @@ import (
 	"nstance.dev/agent/paver/cache"
 	"nstance.dev/agent/paver/content"
 	"nstance.dev/agent/paver/host"
+	"nstance.dev/agent/paver/image"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/policy"
 	"nstance.dev/agent/paver/preflight"
@@ -73,6 +74,11 @@ func (c config) open(ctx context.Context, log *slog.Logger) (*local, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: it must run as root", errUsage)
 	}
+	if c.storage != "" {
+		if address, err := image.Address(c.storage); err != nil || address.RawQuery != "" {
+			return nil, fmt.Errorf("%w: -storage-url: it must begin with https:// or http://, and have neither a user nor a query", errUsage)
+		}
+	}
 	l := &local{}
 	run, mode, err := c.runnerFor(ctx, func(slot journal.Slot) journal.Leader {
 		if l.paver == nil {
@@ -88,7 +94,9 @@ func (c config) open(ctx context.Context, log *slog.Logger) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
-	images := content.New(blobs, content.Options{Policy: load, Log: log, Progress: func(what string, done, whole int64) { l.paver.Progress(what, done, whole) }})
+	images := content.New(blobs, content.Options{
+		Policy: load, Log: log, Storage: c.storage, Progress: func(what string, done, whole int64) { l.paver.Progress(what, done, whole) },
+	})
 	l.host = host.New(host.Options{
 		Dir: c.dir, Machines: c.machines, Runner: run, Mode: mode, Images: images, Policy: load, Reachable: reachable, Log: log,
 	})

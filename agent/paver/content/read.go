@@ -1,7 +1,10 @@
 package content
 
 import (
+	"errors"
 	"fmt"
+	"path"
+	"strings"
 
 	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/digest"
@@ -10,8 +13,9 @@ import (
 )
 
 // source reads where a root file system comes from. missing names a pull secret that is
-// wanted and has not arrived.
-func source(a *nstancev1.MachineAssignment, c *nstancev1.MachineCredential) (src image.Source, missing string, err error) {
+// wanted and has not arrived. Storage is the address at which the servers' object storage can be read;
+// empty: this host does not reach it.
+func source(a *nstancev1.MachineAssignment, c *nstancev1.MachineCredential, storage string) (src image.Source, missing string, err error) {
 	t := a.GetTemplate()
 	switch of := t.GetImage().GetSource().(type) {
 	case *nstancev1.MachineImage_Oci:
@@ -28,10 +32,12 @@ func source(a *nstancev1.MachineAssignment, c *nstancev1.MachineCredential) (src
 			}
 		}
 	case *nstancev1.MachineImage_Archive:
-		if of.Archive.GetUrl() == "" {
-			return src, "", fmt.Errorf("%w: image.archive.storageKey: this host does not reach the object storage of its servers; set image.archive.url", image.ErrInvalid)
-		}
 		src.Archive = &image.Archive{URL: of.Archive.GetUrl(), SHA256: of.Archive.GetSha256()}
+		if src.Archive.URL == "" {
+			if src.Archive.URL, err = stored(storage, of.Archive.GetStorageKey()); err != nil {
+				return src, "", fmt.Errorf("%w: image.archive.storageKey: %w", image.ErrInvalid, err)
+			}
+		}
 	case *nstancev1.MachineImage_Debootstrap:
 		d := of.Debootstrap
 		src.Debootstrap = &image.Debootstrap{
@@ -39,6 +45,23 @@ func source(a *nstancev1.MachineAssignment, c *nstancev1.MachineCredential) (src
 		}
 	}
 	return src, missing, nil
+}
+
+// stored is the address of an object in the object storage of the servers.
+func stored(storage, key string) (string, error) {
+	if storage == "" {
+		return "", errors.New("this host does not reach the object storage of its servers; start nstance-paver with -storage-url, or set image.archive.url")
+	}
+	if key == "" || path.IsAbs(key) || path.Clean(key) != key || key == ".." || strings.HasPrefix(key, "../") {
+		return "", fmt.Errorf("%.80q is not the key of an object", key)
+	}
+	base, err := image.Address(storage)
+	if err != nil {
+		return "", err
+	}
+	base.Path = strings.TrimSuffix(base.Path, "/") + "/" + key
+	base.RawPath = ""
+	return base.String(), nil
 }
 
 // registries are those of Pods: the image of the machine comes through the same mirrors.

@@ -20,6 +20,9 @@ type Options struct {
 	Roots  *x509.CertPool                // that servers are verified with; those of the system
 	Arch   string                        // of the host, as Go names it; the program's own
 	Limits extract.Limits                // of a root; MinFree 2 GiB
+	// Storage is the address below which the objects of the servers' storage can be read; empty: not
+	// from this host.
+	Storage string
 	// Debootstrap is the program; "debootstrap".
 	Debootstrap string
 	// Progress is told how far a fetch is. It must not wait.
@@ -140,7 +143,7 @@ func (s *Store) Trim(ctx context.Context) error { return s.cache.Trim(ctx, 0) }
 func (s *Store) Clear() error { return s.cache.Clear() }
 
 func (s *Store) ensure(ctx context.Context, a *nstancev1.MachineAssignment, c *nstancev1.MachineCredential) (*image.Image, error) {
-	src, missing, err := source(a, c)
+	src, missing, err := source(a, c, s.opts.Storage)
 	if err != nil {
 		return nil, err
 	}

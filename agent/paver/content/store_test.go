@@ -206,6 +206,26 @@ MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
 -----END PUBLIC KEY-----
 `
 
+// TestAnArchiveOfTheStorage: by its key below the address at which this host reads it, and by no key
+// that leads elsewhere.
+func TestAnArchiveOfTheStorage(t *testing.T) {
+	for key, says := range map[string]string{
+		"images/root.tar": "", "images/a b?c#d.tar": "", "images/../images/root.tar": "is not the key of an object", "../images/root.tar": "is not the key", "/images/root.tar": "is not the key",
+		"": "is not the key", "..": "is not the key", "images//root.tar": "is not the key",
+	} {
+		f := newFixture(t, "allow: {pave: true}\n")
+		a := f.assignment()
+		f.serve("/bucket/prefix/"+key, f.files["/images/root.tar"])
+		archive := a.Template.Image.GetArchive()
+		archive.Url, archive.StorageKey = "", key
+		f.opts.Storage = f.url + "/bucket/prefix/"
+		err := f.Fetch(t.Context(), a, nil)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}
+
 func TestM99_TheImageComesThroughTheMirrorsWithItsOwnSecret(t *testing.T) {
 	secret := []byte(`{"auths":{"registry.example.com":{"username":"u","password":"marked"}}}`)
 	oci := &nstancev1.MachineOciImage{Reference: "registry.example.com/node:1", Digest: "sha256:" + strings.Repeat("0", 64), PullSecret: "pull"}
@@ -215,7 +235,7 @@ func TestM99_TheImageComesThroughTheMirrorsWithItsOwnSecret(t *testing.T) {
 			{Host: "registry.example.com", Mirrors: []*nstancev1.MachineMirror{{Url: "https://mirror.example.com", CaBundle: "pem"}}},
 		}},
 	}}
-	src, missing, err := source(a, &nstancev1.MachineCredential{PullSecrets: map[string][]byte{"pull": secret, "pods": []byte("other")}})
+	src, missing, err := source(a, &nstancev1.MachineCredential{PullSecrets: map[string][]byte{"pull": secret, "pods": []byte("other")}}, "")
 	if err != nil || missing != "" {
 		t.Fatalf("%q, %v", missing, err)
 	}
@@ -227,10 +247,10 @@ func TestM99_TheImageComesThroughTheMirrorsWithItsOwnSecret(t *testing.T) {
 	if d := cmp.Diff(want, src.OCI.Registries); d != "" || src.OCI.Reference != oci.Reference || src.OCI.Digest != oci.Digest {
 		t.Errorf("%+v\n%s", src.OCI, d)
 	}
-	if _, missing, err := source(a, nil); missing != "pull" || err != nil {
+	if _, missing, err := source(a, nil, ""); missing != "pull" || err != nil {
 		t.Errorf("without a credential: %q, %v", missing, err)
 	}
-	_, _, err = source(a, &nstancev1.MachineCredential{PullSecrets: map[string][]byte{"pull": []byte("marked")}})
+	_, _, err = source(a, &nstancev1.MachineCredential{PullSecrets: map[string][]byte{"pull": []byte("marked")}}, "")
 	if err == nil || strings.Contains(err.Error(), "marked") || !strings.Contains(err.Error(), "image.oci.pullSecret pull") {
 		t.Errorf("a secret that cannot be read: %v", err)
 	}
