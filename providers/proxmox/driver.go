@@ -178,3 +178,19 @@ func (d *Driver) Power(ctx context.Context, ref driver.Ref, action driver.PowerA
 	}
 	return nil
 }
+
+// PowerActions returns what a machine can be asked for.
+func (d *Driver) PowerActions(ctx context.Context, ref driver.Ref) ([]driver.PowerAction, error) {
+	const op = "power-actions"
+	if err := ctx.Err(); err != nil {
+		return nil, api.FailAs(driver.Transient, op, err)
+	}
+	if _, err := identity.ParseID(string(ref.InstanceID)); err != nil {
+		return nil, api.FailAs(driver.Invalid, op, err)
+	}
+	offers, err := d.machines.PowerActions(ctx, ref)
+	if err != nil {
+		return nil, api.Fail(op, err)
+	}
+	return offers, nil
+}

@@ -6,6 +6,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"nstance.dev/providers/aws/api"
 	"nstance.dev/server/driver"
@@ -40,6 +41,13 @@ func (all *Instances) Get(ctx context.Context, ref driver.Ref) (driver.Machine, 
 
 // Find is [Instances.Get] on behalf of op.
 func (all *Instances) Find(ctx context.Context, op string, ref driver.Ref) (driver.Machine, error) {
+	_, m, err := all.find(ctx, op, ref)
+	return m, err
+}
+
+// find is [Instances.Find] with the instance as EC2 describes it.
+func (all *Instances) find(ctx context.Context, op string, ref driver.Ref) (types.Instance, driver.Machine, error) {
+	none := types.Instance{}
 	in := &ec2.DescribeInstancesInput{MaxResults: sdk.Int32(api.PageSize)}
 	switch {
 	case ref.ProviderID != "":
@@ -47,20 +55,20 @@ func (all *Instances) Find(ctx context.Context, op string, ref driver.Ref) (driv
 	case ref.InstanceID != "":
 		in.Filters = ofInstance(string(ref.InstanceID))
 	default:
-		return driver.Machine{}, driver.Fail(driver.Invalid, op, errNoRef)
+		return none, driver.Machine{}, driver.Fail(driver.Invalid, op, errNoRef)
 	}
 	instances, err := all.api.Describe(ctx, in)
 	if err != nil {
-		return driver.Machine{}, api.Fail(op, api.Reads, err)
+		return none, driver.Machine{}, api.Fail(op, api.Reads, err)
 	}
 	machines, err := all.machinesOf(ctx, instances)
 	if err != nil {
-		return driver.Machine{}, api.Fail(op, api.Reads, err)
+		return none, driver.Machine{}, api.Fail(op, api.Reads, err)
 	}
-	for _, m := range machines {
+	for k, m := range machines {
 		if ref.InstanceID == "" || m.InstanceID == ref.InstanceID {
-			return m, nil
+			return instances[k], m, nil
 		}
 	}
-	return driver.Machine{}, driver.Fail(driver.NotFound, op, fmt.Errorf("no instance with the tags of %s", ref.InstanceID))
+	return none, driver.Machine{}, driver.Fail(driver.NotFound, op, fmt.Errorf("no instance with the tags of %s", ref.InstanceID))
 }

@@ -3,10 +3,12 @@ package instances
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"nstance.dev/providers/aws/api"
 	"nstance.dev/server/driver"
@@ -25,9 +27,12 @@ func (all *Instances) Power(ctx context.Context, ref driver.Ref, action driver.P
 	if err := action.Validate(); err != nil {
 		return driver.Fail(driver.Invalid, op, err)
 	}
-	m, err := all.Find(ctx, op, ref)
+	i, m, err := all.find(ctx, op, ref)
 	if err != nil {
 		return err
+	}
+	if offers := powerOffers(i, m.Status); len(offers) > 0 && !slices.Contains(offers, action) {
+		return driver.Fail(driver.Unsupport, op, fmt.Errorf("%s: a spot instance, or one whose root is an instance store, cannot be stopped", m.ProviderID))
 	}
 	steps, err := powerSteps(m.Status, action)
 	if err != nil {
@@ -45,6 +50,32 @@ func (all *Instances) Power(ctx context.Context, ref driver.Ref, action driver.P
 	return nil
 }
 
+// PowerActions are all, but of what EC2 cannot stop: a spot instance, as those are launched by
+// one-time requests, and an instance whose root is an instance store. Those can be rebooted.
+func (all *Instances) PowerActions(ctx context.Context, ref driver.Ref) ([]driver.PowerAction, error) {
+	const op = "power-actions"
+	if err := api.Begin(ctx, op); err != nil {
+		return nil, err
+	}
+	i, m, err := all.find(ctx, op, ref)
+	if err != nil {
+		return nil, err
+	}
+	return powerOffers(i, m.Status), nil
+}
+
+// powerOffers are the actions of an instance with a status.
+func powerOffers(i types.Instance, status driver.Status) []driver.PowerAction {
+	switch {
+	case status == driver.Deleting || status == driver.Deleted:
+		return nil
+	case i.InstanceLifecycle == types.InstanceLifecycleTypeSpot, i.RootDeviceType == types.DeviceTypeInstanceStore:
+		return []driver.PowerAction{driver.PowerReboot}
+	default:
+		return driver.PowerActions()
+	}
+}
+
 // powerStep is one call, or the wait for what it brings about.
 type powerStep func(all *Instances, ctx context.Context, providerID string) error
 
@@ -59,6 +90,8 @@ func powerSteps(from driver.Status, action driver.PowerAction) ([]powerStep, err
 		return []powerStep{(*Instances).reboot}, nil
 	case action == driver.PowerOff:
 		return []powerStep{(*Instances).stop}, nil
+	case action == driver.PowerOffHard:
+		return []powerStep{(*Instances).cut}, nil
 	case action == driver.PowerOn && from == driver.Stopping:
 		return []powerStep{(*Instances).awaitStopped, (*Instances).start}, nil
 	case action == driver.PowerOn || from == driver.Stopped:

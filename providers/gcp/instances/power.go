@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"cloud.google.com/go/compute/apiv1/computepb"
 
@@ -28,6 +29,8 @@ const (
 func powerCallFor(action driver.PowerAction, state string) (powerCall, error) {
 	off := state == "TERMINATED" || state == "STOPPED"
 	switch action {
+	case driver.PowerOffHard:
+		return callNone, driver.Fail(driver.Unsupport, opPower, errors.New("the cloud has no call that switches a machine off without asking its system; use off or cycle"))
 	case driver.PowerReboot:
 		return callNone, driver.Fail(driver.Unsupport, opPower, errors.New("the cloud has no call that asks a system to reboot; use cycle"))
 	case driver.PowerOff:
@@ -67,11 +70,44 @@ func (in *Instances) Power(ctx context.Context, ref driver.Ref, action driver.Po
 	if err != nil {
 		return err
 	}
+	if action == driver.PowerOff && !slices.Contains(powerOffers(inst), action) && statusOf(inst.GetStatus()) != driver.Deleting {
+		return driver.Fail(driver.Unsupport, opPower, errors.New("the machine has a local SSD, whose data would be lost; use cycle"))
+	}
 	l, err := powerCallFor(action, inst.GetStatus())
 	if err != nil {
 		return err
 	}
 	return in.call(ctx, l, name)
+}
+
+// PowerActions are on, off and cycle. A machine with a local SSD cannot be switched off, as
+// its disk would be lost, and so not on again.
+func (in *Instances) PowerActions(ctx context.Context, ref driver.Ref) ([]driver.PowerAction, error) {
+	const op = "power-actions"
+	if err := api.Begin(ctx, op); err != nil {
+		return nil, err
+	}
+	name, err := api.NameOf(op, ref)
+	if err != nil {
+		return nil, err
+	}
+	inst, err := in.api.Fetch(ctx, op, name)
+	if err != nil {
+		return nil, err
+	}
+	return powerOffers(inst), nil
+}
+
+// powerOffers are the actions of a machine.
+func powerOffers(inst *computepb.Instance) []driver.PowerAction {
+	switch {
+	case statusOf(inst.GetStatus()) == driver.Deleting:
+		return nil
+	case slices.ContainsFunc(inst.GetDisks(), func(d *computepb.AttachedDisk) bool { return d.GetType() == "SCRATCH" }):
+		return []driver.PowerAction{driver.PowerOn, driver.PowerCycle}
+	default:
+		return []driver.PowerAction{driver.PowerOn, driver.PowerOff, driver.PowerCycle}
+	}
 }
 
 // call makes the call.

@@ -38,8 +38,8 @@ func (all *Machines) Resume(ctx context.Context, owner driver.Owner) (int, error
 	return int(resumed.Load()), err
 }
 
-// Power switches one machine. Off asks its processes to end, and cycle does not;
-// both return when it does not run any more. A machine that failed can be started
+// Power switches one machine. Off asks its processes to end; off-hard and cycle
+// do not. They return when it does not run any more. A machine that failed can be started
 // again too, by on or by cycle: its directory is still there.
 func (all *Machines) Power(ctx context.Context, ref driver.Ref, action driver.PowerAction) error {
 	const op = "power"
@@ -70,6 +70,34 @@ func (all *Machines) Power(ctx context.Context, ref driver.Ref, action driver.Po
 	return nil
 }
 
+// PowerActions are all.
+func (all *Machines) PowerActions(ctx context.Context, ref driver.Ref) (offers []driver.PowerAction, err error) {
+	const op = "power-actions"
+	if err := ctx.Err(); err != nil {
+		return nil, driver.Fail(driver.Transient, op, err)
+	}
+	id, err := store.Resolve(op, ref)
+	if err != nil {
+		return nil, err
+	}
+	found := false
+	err = all.locked(ctx, id, func(_ context.Context, id identity.ID) error {
+		found = true
+		s, _, err := all.look(string(id))
+		if err == nil && s.status() != driver.Deleting {
+			offers = driver.PowerActions()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, driver.Fail(driver.Transient, op, fmt.Errorf("%s: %w", id, err))
+	case !found:
+		return nil, driver.Fail(driver.NotFound, op, fmt.Errorf("%s does not exist", id))
+	}
+	return offers, nil
+}
+
 // switchPower does its work with the machine's lock held.
 func (all *Machines) switchPower(ctx context.Context, id identity.ID, action driver.PowerAction) error {
 	s, p, err := all.look(string(id))
@@ -84,10 +112,10 @@ func (all *Machines) switchPower(ctx context.Context, id identity.ID, action dri
 		return nil
 	}
 	end := all.stop
-	if action == driver.PowerCycle {
+	if action == driver.PowerCycle || action == driver.PowerOffHard {
 		end = all.kill
 	}
-	if err := all.powerOff(ctx, id, p, end); err != nil || action == driver.PowerOff {
+	if err := all.powerOff(ctx, id, p, end); err != nil || action == driver.PowerOff || action == driver.PowerOffHard {
 		return err
 	}
 	_, err = all.resume(ctx, id)

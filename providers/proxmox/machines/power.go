@@ -39,12 +39,29 @@ func (all *Machines) Power(ctx context.Context, ref driver.Ref, action driver.Po
 	return err
 }
 
+// PowerActions are all, for a machine that is not to be deleted.
+func (all *Machines) PowerActions(ctx context.Context, ref driver.Ref) ([]driver.PowerAction, error) {
+	if all.creates.Deleted(ref.InstanceID) {
+		return nil, nil
+	}
+	_, found, err := all.find(ctx, ref)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, api.Errorf(driver.NotFound, "no machine is called %s", ref.InstanceID)
+	}
+	return driver.PowerActions(), nil
+}
+
 // switchTo begins an action; there may be nothing to do.
 func (all *Machines) switchTo(ctx context.Context, m api.VM, action driver.PowerAction, runs bool) (pve.UPID, error) {
 	switch {
 	case action == driver.PowerOff && runs:
 		return all.api.Shutdown(ctx, m, longestGrace)
-	case action == driver.PowerOff, action == driver.PowerOn && runs:
+	case action == driver.PowerOffHard && runs:
+		return all.api.Stop(ctx, m)
+	case action == driver.PowerOff, action == driver.PowerOffHard, action == driver.PowerOn && runs:
 		return "", nil
 	case action == driver.PowerReboot && !runs:
 		return "", api.Errorf(driver.Invalid, "the machine does not run")

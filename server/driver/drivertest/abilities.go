@@ -266,18 +266,33 @@ func (s Switches) Power(ctx context.Context, ref driver.Ref, action driver.Power
 	})
 }
 
+// PowerActions are all that there are.
+func (s Switches) PowerActions(ctx context.Context, ref driver.Ref) (offers []driver.PowerAction, err error) {
+	err = s.Of.call(ctx, Call{Op: OpPowerActions, ID: ref.InstanceID, Ref: ref}, func(Fault) error {
+		v := s.Of.find(ref)
+		switch {
+		case v == nil || !v.gone.IsZero():
+			return driver.Fail(driver.NotFound, string(OpPowerActions), fmt.Errorf("%s%s does not exist", ref.InstanceID, ref.ProviderID))
+		case v.Status != driver.Deleting:
+			offers = driver.PowerActions()
+		}
+		return nil
+	})
+	return offers, err
+}
+
 func (c *Cloud) power(v *vm, action driver.PowerAction) error {
 	stopped := v.Status == driver.Stopped
 	switch {
 	case v.Status == driver.Deleting, stopped && action == driver.PowerReboot:
 		return driver.Fail(driver.Invalid, string(OpPower), fmt.Errorf("%s: %s is %s", action, v.ProviderID, v.Status))
-	case action == driver.PowerOff && stopped, action == driver.PowerOn && v.Status == driver.Running:
+	case (action == driver.PowerOff || action == driver.PowerOffHard) && stopped, action == driver.PowerOn && v.Status == driver.Running:
 		return nil
 	}
 	if !stopped {
 		c.set(v, driver.Stopped)
 	}
-	if action != driver.PowerOff {
+	if action != driver.PowerOff && action != driver.PowerOffHard {
 		c.set(v, driver.Running)
 	}
 	return nil

@@ -19,12 +19,13 @@ const (
 	OpList   Op = "list"
 	OpDelete Op = "delete"
 
-	OpSubnet     Op = "check-subnet"
-	OpRegister   Op = "lb-register"
-	OpDeregister Op = "lb-deregister"
-	OpMembers    Op = "lb-list"
-	OpImage      Op = "resolve-image"
-	OpPower      Op = "power"
+	OpSubnet       Op = "check-subnet"
+	OpRegister     Op = "lb-register"
+	OpDeregister   Op = "lb-deregister"
+	OpMembers      Op = "lb-list"
+	OpImage        Op = "resolve-image"
+	OpPower        Op = "power"
+	OpPowerActions Op = "power-actions"
 )
 
 // Call is one call as the cloud received it.

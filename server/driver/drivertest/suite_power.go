@@ -20,6 +20,7 @@ func (s *suite) power() {
 	}
 	m, other := s.create(testOwner), s.create(testOwner)
 	ref := driver.Ref{InstanceID: m.InstanceID, ProviderID: m.ProviderID}
+	offers := s.offers(p, ref)
 	for _, step := range []struct {
 		action driver.PowerAction
 		then   driver.Status
@@ -28,13 +29,16 @@ func (s *suite) power() {
 		{driver.PowerOff, driver.Stopped},
 		{driver.PowerOn, driver.Running},
 		{driver.PowerCycle, driver.Running},
+		{driver.PowerOffHard, driver.Stopped},
+		{driver.PowerOn, driver.Running},
 		{driver.PowerOff, driver.Stopped},
 		{driver.PowerCycle, driver.Running},
 		{driver.PowerReboot, driver.Running},
 	} {
 		for range 2 {
 			err := p.Power(s.t.Context(), ref, step.action)
-			if step.action == driver.PowerReboot && err != nil && driver.ClassOf(err) == driver.Unsupport {
+			if !slices.Contains(offers, step.action) {
+				s.wantKind("power "+string(step.action)+", which is not offered", err, driver.Unsupport)
 				continue
 			}
 			if err != nil {
@@ -45,10 +49,34 @@ func (s *suite) power() {
 			}
 		}
 	}
+	if again := s.offers(p, ref); !slices.Equal(again, offers) {
+		s.t.Errorf("the machine offers %v, and offered %v", again, offers)
+	}
 	s.await(other.InstanceID, driver.Running)
 	s.once(testOwner, m)
+	s.refusesCancelled("power-actions", func(ctx context.Context) error { _, err := p.PowerActions(ctx, ref); return err })
 	s.refusesCancelled("power", func(ctx context.Context) error { return p.Power(ctx, ref, driver.PowerOff) })
 	s.await(m.InstanceID, driver.Running)
+}
+
+// offers are the actions of a machine, which are known, in order, and enough to switch it off and
+// on, or to say that it cannot be.
+func (s *suite) offers(p driver.Powerer, ref driver.Ref) []driver.PowerAction {
+	s.t.Helper()
+	offers, err := p.PowerActions(s.t.Context(), ref)
+	if err != nil {
+		s.t.Fatalf("power actions: %v", err)
+	}
+	ordered := slices.DeleteFunc(driver.PowerActions(), func(a driver.PowerAction) bool { return !slices.Contains(offers, a) })
+	if !slices.Equal(ordered, offers) {
+		s.t.Errorf("the machine offers %v; want known actions, each once, in the order of %v", offers, driver.PowerActions())
+	}
+	on, off := slices.Contains(offers, driver.PowerOn), slices.Contains(offers, driver.PowerOff)
+	hard, cycle := slices.Contains(offers, driver.PowerOffHard), slices.Contains(offers, driver.PowerCycle)
+	if (off || hard) && !on || hard && !cycle {
+		s.t.Errorf("the machine offers %v: it could be switched off for good", offers)
+	}
+	return offers
 }
 
 // powerOfStrangers checks what is said of machines and actions that do not exist.
@@ -62,6 +90,8 @@ func (s *suite) powerOfStrangers() {
 	for _, action := range []driver.PowerAction{driver.PowerOn, driver.PowerOff, driver.PowerCycle} {
 		s.wantKind("power "+string(action)+" of an unknown machine", p.Power(s.t.Context(), stranger, action), driver.NotFound)
 	}
+	_, err := p.PowerActions(s.t.Context(), stranger)
+	s.wantKind("power actions of an unknown machine", err, driver.NotFound)
 	m := s.create(testOwner)
 	ref := driver.Ref{InstanceID: m.InstanceID, ProviderID: m.ProviderID}
 	s.wantKind("power sideways", p.Power(s.t.Context(), ref, "sideways"), driver.Invalid)
@@ -69,7 +99,7 @@ func (s *suite) powerOfStrangers() {
 		s.t.Fatalf("power off: %v", err)
 	}
 	s.await(m.InstanceID, driver.Stopped)
-	err := p.Power(s.t.Context(), ref, driver.PowerReboot)
+	err = p.Power(s.t.Context(), ref, driver.PowerReboot)
 	if err == nil || driver.ClassOf(err) != driver.Unsupport {
 		s.wantKind("reboot of a stopped machine", err, driver.Invalid)
 	}
@@ -97,6 +127,9 @@ func (s *suite) powerAfterDelete() {
 		}
 	}
 	s.awaitGone(testOwner, m.InstanceID)
+	if offers, err := p.PowerActions(s.t.Context(), ref); len(offers) > 0 || err != nil && driver.ClassOf(err) != driver.NotFound {
+		s.t.Errorf("power actions of a machine that is gone: %v, %v; want none, or class NotFound", offers, err)
+	}
 }
 
 // typeCatalog checks that the list is one that can be relied on, and that it has
