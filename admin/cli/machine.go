@@ -19,13 +19,14 @@ func newMachineCommand(env *Env) *cobra.Command {
 	cmd.Long = `Look at the HostMachines of a Kubernetes cluster: the hosts whose nodes are built from
 numbered configurations. "list", "get" and "op" talk to the API server of the cluster, with
 a kubeconfig as kubectl does; "assignments" asks the servers of the shards what the
-hosts were told. "op" asks for an operation; nothing else changes anything.`
+hosts were told. "op" asks for an operation. "hold" keeps a machine from being replaced
+while it is worked on, and "unhold" ends that; nothing else changes anything.`
 	flags := &kubeFlags{}
 	list, get, op := newMachineListCommand(env, flags), newMachineGetCommand(env, flags), newMachineOpCommand(env, flags)
 	flags.add(list)
 	flags.add(get)
 	flags.add(op)
-	cmd.AddCommand(list, get, op, newMachineAssignmentsCommand(env))
+	cmd.AddCommand(list, get, op, newMachineAssignmentsCommand(env), newMachineHoldCommand(env), newMachineUnholdCommand(env))
 	return cmd
 }
 

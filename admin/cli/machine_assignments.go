@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/admin/output"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -146,4 +148,160 @@ func numberOrNothing(n int64) string {
 func shortHash(hash string) string {
 	_, digits, _ := strings.Cut(hash, ":")
 	return digits[:min(len(digits), 12)]
+}
+
+// holdReasons are what a machine may be on hold for.
+var holdReasons = []string{"reboot", "repave", "power"}
+
+// holdFlags are those of the commands about holds.
+type holdFlags struct {
+	format output.Format
+	dryRun bool
+	reason string
+}
+
+func (f *holdFlags) add(cmd *cobra.Command) {
+	addOutputFlag(cmd, &f.format)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only say what would be done")
+	_ = cmd.RegisterFlagCompletionFunc("reason", cobra.FixedCompletions(holdReasons, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// check reports a reason that is none.
+func (f *holdFlags) check() error {
+	if f.reason != "" && !slices.Contains(holdReasons, f.reason) {
+		return usagef("--reason %q must be one of %s", f.reason, strings.Join(holdReasons, ", "))
+	}
+	return nil
+}
+
+func newMachineHoldCommand(env *Env) *cobra.Command {
+	f := &holdFlags{}
+	var span time.Duration
+	cmd := &cobra.Command{
+		Use:   "hold MACHINE...",
+		Short: "Keep machines from being replaced while they are worked on",
+		Long: `Keep machines from being replaced while they are worked on. A MACHINE is named by
+the id of its instance, which is the name of its HostMachine too. Until the hold
+ends, missing reports and a machine that is switched off are no failure, the
+machine counts as running, and it isn't replaced for its age or its configuration.
+What the provider takes back, what is too old by force and what a user deletes goes
+nevertheless.
+
+A hold ends by itself: for a reboot after 15m at most, for a repave after 45m, for
+power after what the template of the instance allows (machine.max_hold, 24h by
+default). Holding a machine again for the same reason moves the end, but not beyond
+that. Operations put the machines on hold that they are about; this command is for
+work that is done by hand.`,
+		Example: `  nstance-admin machine hold knd068a3cp3thz5z2mv1gejwftabc --reason power --for 2h
+  nstance-admin machine hold knd068a3cp3thz5z2mv1gejwftabc --reason reboot --dry-run`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	flags := addShardFlags(cmd)
+	cmd.ValidArgsFunction = completeInstances(env, flags)
+	cmd.Flags().StringVar(&f.reason, "reason", "", "what for: reboot, repave or power")
+	cmd.Flags().DurationVar(&span, "for", 0, "how long; 0: as long as the server allows")
+	_ = cmd.MarkFlagRequired("reason")
+	f.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		if span < 0 {
+			return usagef("--for %v is negative", span)
+		}
+		return changeHolds(cmd.Context(), env, flags, f, args, func(ctx context.Context, s *shard, in *nstancev1.InstanceStatus) error {
+			hold := &nstancev1.Hold{Reason: f.reason}
+			if span > 0 {
+				hold.Until = timestamppb.New(env.Now().Add(span))
+			}
+			in.Hold = hold
+			if f.dryRun {
+				return nil
+			}
+			var err error
+			in.Hold, err = s.api.SetHold(ctx, &nstancev1.SetHoldRequest{InstanceId: in.GetInstanceId(), Reason: f.reason, Until: hold.GetUntil()})
+			return err
+		})
+	}
+	return cmd
+}
+
+func newMachineUnholdCommand(env *Env) *cobra.Command {
+	f := &holdFlags{}
+	cmd := &cobra.Command{
+		Use:   "unhold MACHINE...",
+		Short: "End the holds of machines",
+		Long: `End the holds of machines: from now on they are judged as all others are. One that is
+switched off is replaced, one that is silent when three reports are missing from now.
+With --reason a hold for another reason stays.`,
+		Example: `  nstance-admin machine unhold knd068a3cp3thz5z2mv1gejwftabc
+  nstance-admin machine unhold knd068a3cp3thz5z2mv1gejwftabc --reason power`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	flags := addShardFlags(cmd)
+	cmd.ValidArgsFunction = completeInstances(env, flags)
+	cmd.Flags().StringVar(&f.reason, "reason", "", "only a hold for this: reboot, repave or power")
+	f.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		return changeHolds(cmd.Context(), env, flags, f, args, func(ctx context.Context, s *shard, in *nstancev1.InstanceStatus) error {
+			if f.reason == "" || f.reason == in.GetHold().GetReason() {
+				in.Hold = nil
+			}
+			if f.dryRun {
+				return nil
+			}
+			_, err := s.api.ClearHold(ctx, &nstancev1.ClearHoldRequest{InstanceId: in.GetInstanceId(), Reason: f.reason})
+			return err
+		})
+	}
+	return cmd
+}
+
+// changeHolds does something about the hold of each machine, which change notes in what is
+// known of it, and shows the machines afterwards.
+func changeHolds(ctx context.Context, env *Env, flags *shardFlags, f *holdFlags, ids []string,
+	change func(context.Context, *shard, *nstancev1.InstanceStatus) error,
+) error {
+	items, err := gather(ctx, env, flags, func(ctx context.Context, s *shard) ([]output.Item[*nstancev1.InstanceStatus], error) {
+		var done []output.Item[*nstancev1.InstanceStatus]
+		var failed failures
+		for _, id := range ids {
+			in, err := s.api.GetInstanceStatus(ctx, &nstancev1.GetInstanceStatusRequest{InstanceId: id})
+			if err == nil {
+				err = change(ctx, s, in)
+			}
+			switch {
+			case status.Code(err) == codes.Unimplemented:
+				failed.add(errors.New("the server knows no holds; upgrade it"))
+			case err != nil:
+				failed.add(fmt.Errorf("machine %s: %w", id, err))
+			default:
+				done = append(done, itemOf(s, in))
+			}
+		}
+		return done, failed.err()
+	})
+	if f.dryRun && len(items) > 0 {
+		fmt.Fprintln(env.Err, "dry run: nothing was done")
+	}
+	return printList(env.Out, f.format, holdView(env.Now), items, err)
+}
+
+func holdView(now func() time.Time) output.View[*nstancev1.InstanceStatus] {
+	type column = output.Column[*nstancev1.InstanceStatus]
+	return output.View[*nstancev1.InstanceStatus]{
+		Name: (*nstancev1.InstanceStatus).GetInstanceId,
+		Columns: []column{
+			{Header: "MACHINE", Value: (*nstancev1.InstanceStatus).GetInstanceId},
+			{Header: "GROUP", Value: (*nstancev1.InstanceStatus).GetGroup},
+			{Header: "STATUS", Value: instanceStatus},
+			{Header: "HOLD", Value: func(i *nstancev1.InstanceStatus) string { return i.GetHold().GetReason() }},
+			{Header: "UNTIL", Value: func(i *nstancev1.InstanceStatus) string { return clock(i.GetHold().GetUntil()) }},
+			{Header: "SINCE", Wide: true, Value: func(i *nstancev1.InstanceStatus) string { return clock(i.GetHold().GetSince()) }},
+			{Header: "SEEN", Wide: true, Value: func(i *nstancev1.InstanceStatus) string { return age(i.GetLastSeen(), now()) }},
+		},
+	}
 }

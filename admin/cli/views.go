@@ -85,6 +85,7 @@ func instanceView(now func() time.Time) output.View[*nstancev1.InstanceStatus] {
 			{Header: "HOSTNAME", Wide: true, Value: (*nstancev1.InstanceStatus).GetHostname},
 			{Header: "PROVIDER_ID", Wide: true, Value: (*nstancev1.InstanceStatus).GetProviderInstanceId},
 			{Header: "AGENT", Wide: true, Value: (*nstancev1.InstanceStatus).GetAgentVersion},
+			{Header: "HOLD", Wide: true, Value: func(i *nstancev1.InstanceStatus) string { return i.GetHold().GetReason() }},
 		},
 	}
 }

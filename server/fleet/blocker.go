@@ -24,12 +24,13 @@ const (
 	BlockerListing         Blocker = "listing"          // the provider's listing cannot be believed
 	BlockerQueue           Blocker = "queue"            // earlier ones of the same kind go first
 	BlockerPaused          Blocker = "paused"           // somebody said so
+	BlockerHold            Blocker = "hold"             // an operation goes on at a machine, which is not to be taken for a failure
 )
 
 // Blockers returns every blocker.
 func Blockers() []Blocker {
 	return []Blocker{
 		BlockerBackOff, BlockerCrashLoop, BlockerRotationStopped, BlockerNoCapacity, BlockerImage, BlockerType, BlockerThrottled,
-		BlockerBound, BlockerWindow, BlockerReplacement, BlockerUnsettled, BlockerUnproven, BlockerUnknownGroup, BlockerRebuilt, BlockerListing, BlockerQueue, BlockerPaused,
+		BlockerBound, BlockerWindow, BlockerReplacement, BlockerUnsettled, BlockerUnproven, BlockerUnknownGroup, BlockerRebuilt, BlockerListing, BlockerQueue, BlockerPaused, BlockerHold,
 	}
 }

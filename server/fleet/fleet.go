@@ -134,6 +134,9 @@ type Instance struct {
 	// does that goes on.
 	Writing bool
 
+	// Hold is the last hold of the instance, in force or over. It is durable.
+	Hold Hold
+
 	// Kept says why it may not be replaced by choice now, for its age or for what it was
 	// made from. The zero Block keeps nothing.
 	Kept Block

@@ -49,6 +49,11 @@ type Health struct {
 	// [Silence]. Zero: that is not suspended.
 	Suspended time.Time
 
+	// Hold is the hold of the instance. Until it ends, neither silence nor a VM that does not
+	// run is a failure; afterwards reports are missing from its end on, and the provider is
+	// asked again.
+	Hold Hold
+
 	// Seen is what the provider last said, at Looked (zero: never asked), and
 	// Absent the observations that the VM is not there. Said is why the VM does not
 	// run, in the provider's words; empty: it did not say.
@@ -82,6 +87,9 @@ func Judge(h Health, now time.Time) Verdict {
 	if v.Event == 0 {
 		v = v.with(h.judgeAgent(now))
 	}
+	if v.Event == 0 && h.State.Sick() && h.held(now) {
+		v.Event, v.Why = EventReported, "it is on hold"
+	}
 	if v.Event == EventFoundSick && h.State.Sick() && v.Reason == h.Verdict && v.Power == h.Power {
 		return Verdict{Power: h.Power} // as it was found before
 	}
@@ -99,7 +107,13 @@ func (v Verdict) with(agent Verdict) Verdict {
 // judgeVM looks at the provider's word. That a VM is down needs no second look;
 // that it is not there does, and never overrules a stream that is up.
 func (h Health) judgeVM(now time.Time) Verdict {
-	if h.Seen == PresenceDown {
+	switch {
+	case h.Seen != PresenceDown:
+	case h.held(now):
+		return Verdict{Power: Down, Next: h.Hold.Until}
+	case h.Looked.Before(h.Hold.Ended(now)):
+		return Verdict{Power: Down, AskProvider: true, Next: now.Add(absenceApart)} // it was on purpose then
+	default:
 		return sick(ReasonUnhealthy, Down, because("the provider says that its VM does not run", h.Said))
 	}
 	if h.noVM() {
@@ -132,8 +146,15 @@ func (h Health) noVM() bool {
 	return h.Seen == PresenceUnknown && (h.State == Pending || h.State.Sick() && h.Power == NoVM && !h.Registered)
 }
 
+// joined reports whether the agent of the instance has registered.
+func (h Health) joined() bool { return h.State.Registered() || h.State.Sick() && h.Registered }
+
+// held reports whether the instance is on hold. One whose agent has not registered has
+// nothing yet that could be kept.
+func (h Health) held(now time.Time) bool { return h.joined() && h.Hold.InForce(now) }
+
 func (h Health) judgeAgent(now time.Time) Verdict {
-	if h.State.Registered() || h.State.Sick() && h.Registered {
+	if h.joined() {
 		return h.judgeReports(now)
 	}
 	return h.judgeJoining(now)
@@ -161,7 +182,7 @@ func (h Health) judgeJoining(now time.Time) Verdict {
 
 // judgeReports looks at what was heard of a registered agent.
 func (h Health) judgeReports(now time.Time) Verdict {
-	overdue, dead := h.deadlines()
+	overdue, dead := h.deadlines(now)
 	switch {
 	case h.Interval <= 0:
 		return Verdict{}
@@ -171,13 +192,21 @@ func (h Health) judgeReports(now time.Time) Verdict {
 		return h.heard(overdue)
 	case now.Before(h.NotBefore):
 		return Verdict{Next: h.NotBefore}
+	case h.held(now):
+		return h.missed(overdue, h.Hold.Until)
 	case !now.Before(dead) && (h.State.Sick() || !h.Doubted.IsZero() && !now.Before(h.doubtOver())):
 		return sick(ReasonUnhealthy, Up, "three reports are missing")
 	}
-	v := Verdict{AskProvider: h.Looked.Before(h.suspectSince(overdue)), Next: after(later(dead, h.doubtOver()), now)}
-	if v.Next.IsZero() {
-		v.Next = now.Add(doubt)
+	next := after(later(dead, h.doubtOver()), now)
+	if next.IsZero() {
+		next = now.Add(doubt)
 	}
+	return h.missed(overdue, next)
+}
+
+// missed is the verdict on an agent that is silent, to be judged again at next.
+func (h Health) missed(overdue, next time.Time) Verdict {
+	v := Verdict{AskProvider: h.Looked.Before(h.suspectSince(overdue)), Next: next}
 	if h.State == Running {
 		v.Event, v.Why = EventMissed, "a report is overdue"
 		if !h.Lost.IsZero() {
@@ -200,10 +229,11 @@ func (h Health) doubtOver() time.Time {
 }
 
 // deadlines are when a report is overdue and when three are: a tenth of the
-// interval later than the agent is to send them.
-func (h Health) deadlines() (overdue, dead time.Time) {
+// interval later than the agent is to send them. Three count from the end of a hold.
+func (h Health) deadlines(now time.Time) (overdue, dead time.Time) {
 	grace := h.Interval / 10
-	return h.LastReport.Add(h.Interval + grace), h.LastReport.Add(3 * (h.Interval + grace))
+	from := later(h.LastReport, h.Hold.Ended(now))
+	return h.LastReport.Add(h.Interval + grace), from.Add(3 * (h.Interval + grace))
 }
 
 func (h Health) suspectSince(overdue time.Time) time.Time {

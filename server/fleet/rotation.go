@@ -11,7 +11,7 @@ import (
 // is no longer the group's. One at a time, the oldest first. What was begun is
 // finished whatever has changed: its replacement is there, and costs. But of several
 // that were begun, as of one and of its replacement, one goes after the other (S8). One that
-// is kept is passed over.
+// is kept or on hold is passed over.
 func (p *planner) rotate() {
 	if p.v.Group.Deleted {
 		return
@@ -22,6 +22,9 @@ func (p *planner) rotate() {
 		due := p.due[in.ID]
 		switch {
 		case !due.canWait || p.condemned[in.ID]:
+		case in.Hold.InForce(p.now):
+			hold := in.Hold.blocks()
+			p.note(in.ID, "rotate", hold.By, hold.Why, hold.Until)
 		case in.Kept.Why != "":
 			p.note(in.ID, "rotate", in.Kept.By, in.Kept.Why, in.Kept.Until)
 		case len(p.replacementsOf(in)) > 0:
@@ -91,6 +94,8 @@ func (p *planner) mayRotate(in *Instance) bool {
 		switch {
 		case other.mayBeCondemned():
 			return blocked(BlockerUnsettled, fmt.Sprintf("%s may be leaving", other.ID), time.Time{})
+		case other.Hold.InForce(p.now):
+			return blocked(BlockerHold, fmt.Sprintf("%s is on hold (%s)", other.ID, other.Hold.Reason), other.Hold.Until)
 		case other.State == Suspect:
 			return blocked(BlockerUnsettled, fmt.Sprintf("nothing is heard of %s", other.ID), time.Time{})
 		case other.Notice.Given() || other.ReplaceFirst || p.due[other.ID].reason == ReasonForcedExpiry:

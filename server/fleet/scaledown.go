@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"nstance.dev/protos/identity"
 )
@@ -74,7 +75,7 @@ func (p *planner) surplus() int {
 
 // victims are the instances that a size may cost, in the order in which they
 // go: what has no VM yet, what is sick or taken back, what has not joined,
-// replacements that are not needed any more, then the oldest. The replacement of
+// replacements that are not needed any more, then the oldest, and last what is on hold. The replacement of
 // one that makes room stands for that one, not for itself.
 func (p *planner) victims() []*Instance {
 	spare := make(map[identity.ID]bool)
@@ -91,12 +92,12 @@ func (p *planner) victims() []*Instance {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *Instance) int {
-		return cmp.Compare(victimRank(a, spare), victimRank(b, spare))
+		return cmp.Compare(victimRank(a, spare, p.now), victimRank(b, spare, p.now))
 	})
 	return all
 }
 
-func victimRank(in *Instance, spare map[identity.ID]bool) int {
+func victimRank(in *Instance, spare map[identity.ID]bool, now time.Time) int {
 	switch {
 	case in.State == Pending && (in.Power == NoVM || in.Power == Unasked):
 		return 0
@@ -106,6 +107,8 @@ func victimRank(in *Instance, spare map[identity.ID]bool) int {
 		return 2
 	case spare[in.ID]:
 		return 3
+	case in.Hold.InForce(now):
+		return 5 // work at it is under way, and would be lost
 	default:
 		return 4
 	}

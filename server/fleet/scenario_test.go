@@ -197,6 +197,13 @@ func (w *world) addInstance(args []string) error {
 			in.Condemning = fleet.Reason(value)
 		case "writing":
 			in.Writing = true
+		case "hold":
+			reason, text, _ := strings.Cut(value, ":")
+			d, err := time.ParseDuration(text)
+			if err != nil {
+				return err
+			}
+			in.Hold = fleet.Hold{Reason: fleet.HoldReason(reason), Since: w.now, Until: w.now.Add(d)}
 		case "kept":
 			d, err := time.ParseDuration(value)
 			if err != nil {

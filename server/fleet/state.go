@@ -229,13 +229,16 @@ func (s State) On(e Event) (State, error) {
 }
 
 // Status is the instance's state in the words of the API: pending,
-// provisioning, running, unhealthy, draining, terminating, terminated or
-// unknown.
+// provisioning, running, powered-off, unhealthy, draining, terminating, terminated or
+// unknown. One that was switched off on purpose is powered-off.
 func Status(in Instance) string {
 	switch in.State {
 	case Pending, Provisioning, Unhealthy, Draining:
 		return string(in.State)
 	case Running, Suspect:
+		if in.Power == Down && in.Hold.Reason == HoldPower {
+			return "powered-off"
+		}
 		return "running"
 	case Condemned:
 		if in.Removal.hasDrain() {

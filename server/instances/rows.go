@@ -85,7 +85,7 @@ func copyMutable(row *cache.Instance, rec layout.InstanceRecord) {
 	}
 	row.NonceSHA256, row.NonceExpires = rec.NonceSHA256, rec.NonceExpires.Time
 	row.RegisteredAt = rec.RegisteredAt.Time
-	row.Machine = machineOf(rec)
+	row.Machine, row.Hold = machineOf(rec), HoldOf(rec.Hold)
 	if rec.Certificate.Serial != "" { // an adopted instance's is learnt before it is recorded
 		row.PublicKeyPEM = rec.PublicKeyPEM
 		row.CertSerial, row.PrevSerial = rec.Certificate.Serial, rec.Certificate.PreviousSerial
@@ -163,6 +163,14 @@ func end(in *cache.Instance, event fleet.Event, at time.Time) error {
 	}
 	in.State, in.Power, in.DeletedAt = state, fleet.Gone, at
 	return nil
+}
+
+// HoldOf is what a record says of its instance's hold.
+func HoldOf(h *layout.Hold) fleet.Hold {
+	if h == nil {
+		return fleet.Hold{}
+	}
+	return fleet.Hold{Reason: fleet.HoldReason(h.Reason), Since: h.Since.Time, Until: h.Until.Time}
 }
 
 // RemovalOf is what a record says of its instance's removal.

@@ -24,7 +24,7 @@ const (
 // it is and, once decided, why it has to go. It is written before the machine
 // is asked for and removed after the machine is confirmed gone.
 //
-// Copies share Overrides, Reported, GroupEntry, Replace, Deletion, Purchase, Binding and Failed; replace
+// Copies share Overrides, Reported, GroupEntry, Replace, Deletion, Purchase, Binding, Failed and Hold; replace
 // them instead of changing them.
 type InstanceRecord struct {
 	V    int    `json:"v"`    // set by Encode
@@ -97,6 +97,9 @@ type InstanceRecord struct {
 	Machine bool `json:"machine,omitempty"`
 	// Failed marks an instance that is of no use to any cluster; nil: it may be.
 	Failed *Failure `json:"failed,omitempty"`
+	// Hold says until when the instance may be silent or switched off; nil: there never was one.
+	// It stays when it has ended.
+	Hold *Hold `json:"hold,omitempty"`
 
 	unknown *unknown
 }
@@ -136,6 +139,27 @@ func (c Certificate) MarshalJSON() ([]byte, error) {
 type ReplaceRequest struct {
 	RequestedAt Time `json:"requested_at"`
 	SkipDrain   bool `json:"skip_drain"` // its deletion waits for no drain
+}
+
+// Hold says that an instance is silent or switched off on purpose.
+type Hold struct {
+	Reason string `json:"reason"` // reboot, repave or power
+	Since  Time   `json:"since"`  // when it was set first
+	Until  Time   `json:"until"`  // when it ends, or has ended
+}
+
+// check reports why the hold of a record cannot be read. A reason that is not known comes from
+// a later version, and is as good as any.
+func (h *Hold) check() error {
+	switch {
+	case h == nil:
+		return nil
+	case h.Reason == "":
+		return fmt.Errorf("member hold: reason is missing")
+	case h.Since.IsZero() || h.Until.IsZero():
+		return fmt.Errorf("member hold: since or until is missing")
+	}
+	return nil
 }
 
 // Deletion is the decision that an instance has to go. The next leader resumes
@@ -222,6 +246,9 @@ func (r InstanceRecord) check(k string) error {
 		return fmt.Errorf("member group: %w", err)
 	}
 	if err := r.Binding.check(); err != nil {
+		return err
+	}
+	if err := r.Hold.check(); err != nil {
 		return err
 	}
 	switch r.Status {

@@ -28,7 +28,7 @@ func (m *Monitor) Reported(id identity.ID, single bool) {
 	first, settled := m.of(id).report(single, m.opts.Now())
 	m.mu.Unlock()
 	if row, ok := m.opts.Cache.Instance(id); !settled || !ok || row.State != fleet.Running {
-		m.judge(id)
+		m.Judge(id)
 	}
 	if row, ok := m.opts.Instances.Known(id); first && ok {
 		m.opts.Changed(Change{Event: FirstReport, Instance: row})

@@ -9,9 +9,9 @@ import (
 	"nstance.dev/server/fleet"
 )
 
-// judge has one instance judged now and acts on the verdict: the state, a question to the
+// Judge has one instance judged now and acts on the verdict: the state, a question to the
 // provider, and the time of the next judgement. One that is leaving is not judged any more.
-func (m *Monitor) judge(id identity.ID) {
+func (m *Monitor) Judge(id identity.ID) {
 	for {
 		row, ok := m.opts.Instances.Known(id)
 		if !ok || row.State.Leaving() {

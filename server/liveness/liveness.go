@@ -130,7 +130,7 @@ func (m *Monitor) Begin() {
 func (m *Monitor) JudgeAll() {
 	m.Begin()
 	for _, in := range m.opts.Cache.All() {
-		m.judge(in.ID)
+		m.Judge(in.ID)
 	}
 }
 
@@ -157,5 +157,5 @@ func (m *Monitor) change(id identity.ID, edit func(*signs)) {
 	m.mu.Lock()
 	edit(m.of(id))
 	m.mu.Unlock()
-	m.judge(id)
+	m.Judge(id)
 }

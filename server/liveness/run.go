@@ -10,7 +10,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	for {
 		ids, next := m.ripe(m.opts.Now())
 		for _, id := range ids {
-			m.judge(id)
+			m.Judge(id)
 		}
 		if asks := m.takeAsks(); len(asks) > 0 {
 			m.ask(ctx, asks)

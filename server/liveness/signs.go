@@ -117,7 +117,7 @@ func (s *signs) evidence(in cache.Instance, set Settings, began, now time.Time) 
 		RegisterBy:    s.registerBy(in, set.RegistrationTimeout, now),
 		Connected:     s.connected, Lost: s.lost, LastReport: s.lastReport,
 		Interval: set.ReportInterval, Single: s.single,
-		Seen: s.presence, Looked: s.looked, Absent: s.absence(), Said: s.said,
+		Hold: in.Hold, Seen: s.presence, Looked: s.looked, Absent: s.absence(), Said: s.said,
 	}
 	if ev.LastReport.IsZero() {
 		ev.LastReport = latest(began, in.RegisteredAt)

@@ -86,16 +86,21 @@ func (m *Monitor) weighSilence(now time.Time) time.Time {
 	return after.Until()
 }
 
-// census counts the registered instances of the shard, and those that are silent.
+// census counts the registered instances of the shard, and those that are silent. Those on hold
+// are silent on purpose, and say nothing about the others.
 func (m *Monitor) census(now time.Time) fleet.Census {
-	c := fleet.Census{Registered: m.opts.Cache.Count(func(in *fleet.Instance) bool { return in.State.Registered() })}
+	c := fleet.Census{Registered: m.opts.Cache.Count(func(in *fleet.Instance) bool { return in.State.Registered() && !in.Hold.InForce(now) })}
 	interval := m.opts.Settings().ReportInterval
 	fresh := now.Add(-interval - interval/10)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, since := range m.silences.suspects {
-		if row, ok := m.opts.Cache.Instance(id); !ok || row.State != fleet.Suspect {
+		row, ok := m.opts.Cache.Instance(id)
+		if !ok || row.State != fleet.Suspect {
 			delete(m.silences.suspects, id) // it has been condemned, or has ended
+			continue
+		}
+		if row.Hold.InForce(now) {
 			continue
 		}
 		c.Silent++
@@ -124,7 +129,7 @@ func (m *Monitor) brake(to fleet.Silence, now time.Time) {
 		m.opts.Log.Info("silent agents are judged again", "silent", len(suspects))
 	}
 	for _, id := range suspects {
-		m.judge(id)
+		m.Judge(id)
 	}
 	m.opts.Changed(Change{Event: Silenced})
 }

@@ -6,6 +6,7 @@ import (
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/config/effective"
+	"nstance.dev/server/fleet"
 	"nstance.dev/server/groups"
 	"nstance.dev/server/shard"
 	"nstance.dev/server/status"
@@ -96,8 +97,15 @@ func instanceStatus(in *status.Instance) *nstancev1.InstanceStatus {
 	if in.Machine.On {
 		st.Machine = &nstancev1.InstanceMachine{Arch: in.Arch, Binding: in.Machine.Binding}
 	}
+	if in.Hold.Reason != "" {
+		st.Hold = holdMessage(in.Hold)
+	}
 	if in.Removal.Reason != "" {
 		st.Condemned = &nstancev1.Condemned{Reason: string(in.Removal.Reason), DeleteAt: stamp(in.Removal.DeleteAt)}
 	}
 	return st
+}
+
+func holdMessage(h fleet.Hold) *nstancev1.Hold {
+	return &nstancev1.Hold{Reason: string(h.Reason), Since: stamp(h.Since), Until: stamp(h.Until)}
 }

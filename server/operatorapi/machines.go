@@ -2,11 +2,17 @@ package operatorapi
 
 import (
 	"context"
+	"math"
+	"time"
 
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/hosts"
+	"nstance.dev/server/layout"
+	"nstance.dev/server/power"
 )
 
 // PutAssignment implements [nstancev1.OperatorServiceServer].
@@ -25,6 +31,39 @@ func (s *Service) DeleteAssignment(ctx context.Context, req *nstancev1.DeleteAss
 func (s *Service) ConfirmNode(ctx context.Context, req *nstancev1.ConfirmNodeRequest) (*emptypb.Empty, error) {
 	c := CallerOf(ctx)
 	return &emptypb.Empty{}, c.leader().ConfirmNode(ctx, c.Tenant, req)
+}
+
+// SetHold implements [nstancev1.OperatorServiceServer].
+func (s *Service) SetHold(ctx context.Context, req *nstancev1.SetHoldRequest) (*nstancev1.Hold, error) {
+	c := CallerOf(ctx)
+	return c.leader().SetHold(ctx, c.Tenant, req)
+}
+
+// ClearHold implements [nstancev1.OperatorServiceServer].
+func (s *Service) ClearHold(ctx context.Context, req *nstancev1.ClearHoldRequest) (*emptypb.Empty, error) {
+	c := CallerOf(ctx)
+	return &emptypb.Empty{}, c.leader().ClearHold(ctx, c.Tenant, req)
+}
+
+// SetHold is [hosts.Holds.Set].
+func (l Leader) SetHold(ctx context.Context, tenant string, req *nstancev1.SetHoldRequest) (out *nstancev1.Hold, err error) {
+	var until time.Time
+	if req.Until != nil {
+		until = req.Until.AsTime()
+	}
+	err = l.ofInstance(tenant, req.InstanceId, func(in cache.Instance) error {
+		hold, err := l.term.Holds().Set(ctx, in, fleet.HoldReason(req.Reason), until)
+		out = holdMessage(hold)
+		return err
+	})
+	return out, err
+}
+
+// ClearHold is [hosts.Holds.Clear].
+func (l Leader) ClearHold(ctx context.Context, tenant string, req *nstancev1.ClearHoldRequest) error {
+	return l.ofInstance(tenant, req.InstanceId, func(in cache.Instance) error {
+		return l.term.Holds().Clear(ctx, in, fleet.HoldReason(req.Reason))
+	})
 }
 
 // PutAssignment is [hosts.Machines.Put].
@@ -54,4 +93,55 @@ func (l Leader) ofInstance(tenant, id string, call func(cache.Instance) error) e
 		return err
 	}
 	return call(in)
+}
+
+// StartOperation implements [nstancev1.OperatorServiceServer].
+func (s *Service) StartOperation(ctx context.Context, req *nstancev1.StartOperationRequest) (*nstancev1.OperationStatus, error) {
+	c := CallerOf(ctx)
+	return c.leader().StartOperation(ctx, c.Tenant, req)
+}
+
+// GetOperation implements [nstancev1.OperatorServiceServer].
+func (s *Service) GetOperation(ctx context.Context, req *nstancev1.GetOperationRequest) (*nstancev1.OperationStatus, error) {
+	c := CallerOf(ctx)
+	return operationStatus(c.leader().term.Operations().Get(ctx, c.Tenant, req.Id))
+}
+
+// CancelOperation implements [nstancev1.OperatorServiceServer].
+func (s *Service) CancelOperation(ctx context.Context, req *nstancev1.CancelOperationRequest) (*nstancev1.OperationStatus, error) {
+	c := CallerOf(ctx)
+	return operationStatus(c.leader().term.Operations().Cancel(ctx, c.Tenant, req.Id))
+}
+
+// StartOperation is [hosts.Operations.Start].
+func (l Leader) StartOperation(ctx context.Context, tenant string, req *nstancev1.StartOperationRequest) (out *nstancev1.OperationStatus, err error) {
+	asked := hosts.OperationRequest{ID: req.Id, Name: power.Name(req.Name), Params: req.Parameters}
+	if req.Deadline != nil {
+		asked.Deadline = req.Deadline.AsTime()
+	}
+	err = l.ofInstance(tenant, req.InstanceId, func(in cache.Instance) error {
+		out, err = operationStatus(l.term.Operations().Start(ctx, in, asked))
+		return err
+	})
+	return out, err
+}
+
+var operationStates = map[power.State]nstancev1.OperationState{
+	power.InProgress: nstancev1.OperationState_OPERATION_STATE_IN_PROGRESS,
+	power.Complete:   nstancev1.OperationState_OPERATION_STATE_COMPLETE,
+	power.Failed:     nstancev1.OperationState_OPERATION_STATE_FAILED,
+}
+
+func operationStatus(rec layout.OperationRecord, err error) (*nstancev1.OperationStatus, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := &nstancev1.OperationStatus{
+		Id: rec.ID, InstanceId: rec.InstanceID.String(), Name: rec.Name, State: operationStates[power.State(rec.State)], Reason: rec.Reason, Message: rec.Message,
+		StartedAt: stamp(rec.At.Time), FinishedAt: stamp(rec.EndedAt.Time), Deadline: stamp(rec.Deadline.Time),
+	}
+	for _, m := range rec.Marks {
+		out.Marks = append(out.Marks, &nstancev1.OperationMark{Mark: m.Mark, At: stamp(m.At.Time), Times: int32(min(m.Times, math.MaxInt32))}) //nolint:gosec // bounded
+	}
+	return out, nil
 }

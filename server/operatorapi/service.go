@@ -28,8 +28,8 @@ const ManagerMetadata = "nstance-manager"
 
 // features are the optional abilities of this API that are there.
 var features = []string{
-	"clear-fields", "confirm-groups", "coordinated-drain", "decrement-size", "demand", "demand-groups", "expected-etag", "explain", "explain-need", "group-capacity", "group-manager", "held-vms",
-	"instance-list", "instance-types", "machine-assignments", "pause", "plan-config", "replace-first",
+	"clear-fields", "confirm-groups", "coordinated-drain", "decrement-size", "demand", "demand-groups", "expected-etag", "explain", "explain-need", "group-capacity", "group-manager", "held-vms", "holds",
+	"instance-list", "instance-types", "machine-assignments", "pause", "plan-config", "power-operations", "replace-first",
 }
 
 // Service is the API of a shard for the operators of its tenants. What

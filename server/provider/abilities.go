@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"nstance.dev/server/driver"
+	"nstance.dev/server/fleet"
 )
 
 // ChecksSubnets reports whether the provider says how much room subnets have. If not,
@@ -44,6 +45,27 @@ func (c *Client) ListTypes(ctx context.Context) (list []driver.InstanceType, err
 		return err
 	})
 	return list, err
+}
+
+// SwitchesPower reports whether the provider's machines can be switched off and on. Unless
+// they can, the next two methods must not be called.
+func (c *Client) SwitchesPower() bool { return c.power != nil }
+
+// Power switches a group's machine.
+func (c *Client) Power(ctx context.Context, group fleet.GroupID, ref driver.Ref, action driver.PowerAction) error {
+	if err := c.switches.wait(ctx, group); err != nil {
+		return err
+	}
+	return c.call(ctx, "power", group, c.switches, func(ctx context.Context) error { return c.power.Power(ctx, ref, action) })
+}
+
+// PowerActions asks what a machine can be asked for.
+func (c *Client) PowerActions(ctx context.Context, ref driver.Ref) (offers []driver.PowerAction, err error) {
+	err = c.read(ctx, "power-actions", func(ctx context.Context) error {
+		offers, err = c.power.PowerActions(ctx, ref)
+		return err
+	})
+	return offers, err
 }
 
 // HasBalancers reports whether the provider has load balancers. Unless it does, the next

@@ -42,6 +42,7 @@ type Client struct {
 	opts Options
 
 	calls, creates, deletes, reads *bucket
+	switches                       *bucket // of power
 	trouble                        troubleBook
 
 	// The abilities that a driver may lack; nil then.
@@ -49,6 +50,7 @@ type Client struct {
 	images   driver.ImageResolver
 	types    driver.TypeCatalog
 	balancer driver.Balancer
+	power    driver.Powerer
 }
 
 // New returns a client of the driver. It starts nothing.
@@ -63,13 +65,20 @@ func New(drv driver.Driver, opts Options) *Client {
 		creates: newBucket(limits.Instances, opts.Limits.Instances, opts.Now),
 		deletes: newBucket(limits.Deletes, opts.Limits.Deletes, opts.Now),
 		reads:   newBucket(limits.Reads, opts.Limits.Reads, opts.Now),
+
+		switches: newBucket(driver.Bucket{Rate: switchesPerSecond, Burst: switchesPerSecond}, nil, opts.Now),
 	}
 	c.subnets, _ = drv.(driver.SubnetChecker)
 	c.images, _ = drv.(driver.ImageResolver)
 	c.types, _ = drv.(driver.TypeCatalog)
 	c.balancer, _ = drv.(driver.Balancer)
+	c.power, _ = drv.(driver.Powerer)
 	return c
 }
+
+// switchesPerSecond bounds how fast the power of machines is switched: a fleet that goes off at
+// once is hardly ever what somebody wants.
+const switchesPerSecond = 5
 
 // noGroup is who a call is made for that no single group asks for.
 var noGroup fleet.GroupID

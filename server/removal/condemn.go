@@ -8,6 +8,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/instances"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/objectstore"
 )
@@ -42,6 +43,9 @@ func (r *Remover) Condemn(ctx context.Context, a fleet.Condemn) error {
 		if rec.Deletion == nil && a.Reason == fleet.ReasonScaleDown && r.opts.Now().Sub(now) > oldDecision && !r.opts.StillChosen(row.Group, a.ID) {
 			return errNeeded
 		}
+		if rec.Deletion == nil && instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, r.opts.Now()) {
+			return errOnHold
+		}
 		if rec.Deletion == nil {
 			rec.Status = layout.StatusDeleting
 			rec.Deletion = cmp.Or(r.opts.Instances.Unconfirmed(a.ID), deletionOf(a, row.Replacement, now))
@@ -50,6 +54,11 @@ func (r *Remover) Condemn(ctx context.Context, a fleet.Condemn) error {
 	})
 	if errors.Is(err, errJoined) {
 		return r.opts.Instances.Refresh(a.ID) // the answer to that write may have been lost
+	}
+	if errors.Is(err, errOnHold) {
+		r.opts.Log.InfoContext(ctx, "removal dropped: the instance was put on hold meanwhile", "instance", a.ID,
+			"tenant", row.Group.Tenant, "group", row.Group.Name, "reason", string(a.Reason))
+		return r.opts.Instances.Refresh(a.ID)
 	}
 	if errors.Is(err, errNeeded) {
 		r.opts.Log.InfoContext(ctx, "removal dropped: the group needs the instance again", "instance", a.ID,
@@ -91,6 +100,9 @@ var errNoRoom = errors.New("the limit of deletes in a minute is reached, the sha
 
 // errNeeded says that an instance which was too many is not any more.
 var errNeeded = errors.New("the group needs it again")
+
+// errOnHold says that an instance was put on hold while its removal was decided.
+var errOnHold = errors.New("it is on hold")
 
 // errJoined says that an agent registered while its instance was about to be
 // condemned for not doing so.

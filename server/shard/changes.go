@@ -51,7 +51,11 @@ func (r *Term) instanceChanged(c instances.Change) {
 		if in.Machine != c.Before.Machine {
 			r.events.Instance(in.ID, "binding")
 		}
-		if b := c.Before; in.Removal == b.Removal && in.ReplaceFirst == b.ReplaceFirst && in.SkipDrain == b.SkipDrain {
+		if in.Hold != c.Before.Hold {
+			r.planner.liveness.Judge(in.ID)
+			r.events.Instance(in.ID, "hold")
+		}
+		if b := c.Before; in.Hold == b.Hold && in.Removal == b.Removal && in.ReplaceFirst == b.ReplaceFirst && in.SkipDrain == b.SkipDrain {
 			return // no plan depends on the rest
 		}
 	case instances.Tombstone:

@@ -40,7 +40,7 @@ type Term struct {
 	catalog    *catalog.Book     // what machine types offer
 	balancers  *balancers.Keeper // nil: the provider has none
 	agents     *agents.Service
-	machines   *hosts.Machines
+	machines   hostMachines
 	demand     *demandmode.Mode
 }
 
@@ -74,7 +74,7 @@ func newTerm(ctx context.Context, opts Options, term uint64, static config.Versi
 	p.launcher = newLauncher(r)
 	p.launcher.Configure(static.Config)
 	p.removals = newRemovals(r)
-	r.machines = newMachines(r)
+	r.machines = hostMachines{newMachines(r), newHolds(r), newOperations(r)}
 	p.protect = r.machines.Protect
 	r.agents = newAgents(r, parking)
 	r.demand = newDemand(r)
@@ -102,6 +102,7 @@ func (r *Term) run(ctx context.Context) error {
 	g.Go(func() error { return r.planner.files.Run(ctx) })
 	g.Go(func() error { return r.demand.Run(ctx) })
 	g.Go(func() error { return r.machines.Run(ctx) })
+	g.Go(func() error { return r.machines.operations.Run(ctx) })
 	g.Go(func() error {
 		<-ctx.Done()
 		r.queue.waiting.ShutDown()
@@ -143,8 +144,14 @@ func (r *Term) Status() *status.Reader { return r.planner.status }
 // Events tells operators what happens. They end with the term.
 func (r *Term) Events() *events.Broadcaster { return r.events }
 
+// Holds put instances on hold.
+func (r *Term) Holds() *hosts.Holds { return r.machines.holds }
+
+// Operations switch machines off and on.
+func (r *Term) Operations() *hosts.Operations { return r.machines.operations }
+
 // Machines keeps the assignments of host machines.
-func (r *Term) Machines() *hosts.Machines { return r.machines }
+func (r *Term) Machines() *hosts.Machines { return r.machines.Machines }
 
 // GroupsETag is the version of the group file in force; empty while there is
 // none that can be used.

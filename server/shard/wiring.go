@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"time"
 
 	"nstance.dev/protos/binding"
 	"nstance.dev/protos/identity"
@@ -119,7 +120,7 @@ func newAgents(r *Term, parking *agents.Parking) *agents.Service {
 	p, opts := r.planner, r.opts
 	return agents.New(r.leadership.ctx, agents.Options{
 		Cluster: opts.Cluster, Shard: opts.Shard, Version: opts.Version, Term: r.leadership.term,
-		Instances: p.instances, Cache: p.cache, Liveness: p.liveness, Files: p.files, Clusters: demandListener{r}, Machines: r.machines, Parking: parking,
+		Instances: p.instances, Cache: p.cache, Liveness: p.liveness, Files: p.files, Clusters: demandListener{r}, Machines: r.machines.Machines, Parking: parking,
 		Config: func() *document.Config { return p.groups.Config().Config },
 		Keys: func() agents.Keys {
 			keys := opts.Keys()
@@ -140,12 +141,51 @@ func newAgents(r *Term, parking *agents.Parking) *agents.Service {
 	})
 }
 
+// hostMachines are what operators ask of the machines of instances, beside their assignments.
+type hostMachines struct {
+	*hosts.Machines
+	holds      *hosts.Holds
+	operations *hosts.Operations
+}
+
 // newMachines is what keeps the assignments of host machines. Agents are made after it.
 func newMachines(r *Term) *hosts.Machines {
 	return hosts.New(r.leadership.ctx, hosts.Options{
 		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Writes: underLease(r.opts.Jitter), Cache: r.planner.cache,
 		Agents:  func() hosts.Agents { return r.agents },
 		Changed: r.queue.Enqueue, Go: r.leadership.tasks.Go, Over: r.leadership.endIfOver,
+		Metrics: r.opts.Metrics.hosts, Now: r.opts.Now, Log: r.opts.Log,
+	})
+}
+
+// newHolds is what puts the instances of a term on hold.
+func newHolds(r *Term) *hosts.Holds {
+	p := r.planner
+	return hosts.NewHolds(r.leadership.ctx, hosts.HoldOptions{
+		Instances: p.instances,
+		LongestOff: func(in cache.Instance) time.Duration {
+			var block *document.Machine
+			if rec, ok := p.instances.Record(in.ID); ok {
+				if d, ok := p.groups.Definition(in.Group, rec); ok {
+					block = d.Group.Machine
+				}
+			}
+			return block.Hold().Std()
+		},
+		Unavailable: func(err error) error {
+			r.leadership.endIfOver(err)
+			return answerTo(err)
+		},
+		Metrics: r.opts.Metrics.hosts, Now: r.opts.Now, Log: r.opts.Log,
+	})
+}
+
+// newOperations is what switches the machines of a term off and on.
+func newOperations(r *Term) *hosts.Operations {
+	return hosts.NewOperations(r.leadership.ctx, hosts.OperationOptions{
+		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Writes: underLease(r.opts.Jitter), Cache: r.planner.cache,
+		Provider: r.provider, Observed: func(vm driver.Machine, asked time.Time) { r.planner.liveness.Observe(vm, asked) },
+		Go: r.leadership.tasks.Go, Over: r.leadership.endIfOver,
 		Metrics: r.opts.Metrics.hosts, Now: r.opts.Now, Log: r.opts.Log,
 	})
 }

@@ -16,7 +16,8 @@ const maxPage = 1000
 type Instance struct {
 	cache.Instance
 
-	Status       string // in the words of the API
+	Status string // in the words of the API
+	// Of the row, Hold is set while it is in force.
 	Revision     int64  // that of the row, and it also grows from one leader to the next
 	ProviderURI  string // how other systems know its machine; empty: it has none yet
 	LastSeen     time.Time
@@ -26,6 +27,9 @@ type Instance struct {
 // Instance describes one instance by its row.
 func (r *Reader) Instance(in cache.Instance) Instance {
 	st := Instance{Instance: in, Status: fleet.Status(in.Instance), Revision: r.revision(in.Revision)}
+	if in.State.Leaving() || !in.Hold.InForce(r.opts.Now()) {
+		st.Hold = fleet.Hold{}
+	}
 	if in.ProviderID != "" {
 		st.ProviderURI = r.ProviderURI(in)
 	}

@@ -160,6 +160,7 @@ var layers = []layer{
 		tests: fakes,
 	},
 	{dir: "server/keylock"},
+	{dir: "server/power", ours: []string{"server/driver"}},
 	{
 		dir: "server/instances",
 		ours: []string{
@@ -192,7 +193,8 @@ var layers = []layer{
 	{
 		dir: "server/hosts",
 		ours: []string{
-			"protos/...", "server/layout", "server/cache", "server/fleet", "server/keylock", "server/lease", "server/objectstore", "server/refusal", "server/retry",
+			"protos/...", "server/layout", "server/cache", "server/driver", "server/fleet", "server/keylock", "server/lease", "server/objectstore", "server/power",
+			"server/refusal", "server/retry",
 		},
 		tests: fakes,
 	},
@@ -350,7 +352,7 @@ var belowShard = []string{
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/filesync",
 	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider", "server/instances", "server/groups", "server/keylock",
 	"server/demandloop", "server/demandmode", "server/liveness", "server/agents", "server/status", "server/events", "server/provisioning", "server/traces", "server/removal", "server/garbage",
-	"server/hosts",
+	"server/hosts", "server/power",
 }
 
 // fakes are the stand-ins for the outer world that tests use.
@@ -485,7 +487,7 @@ var pureImports = []string{
 // pureDirs are the packages that get the time as an argument: they never look at a
 // clock, wait, or draw a random number.
 var pureDirs = []string{
-	"server/fleet", "server/demand", "server/explain", "server/config", "server/render", "server/layout", "server/filesync/delivery", "server/whatif",
+	"server/fleet", "server/power", "server/demand", "server/explain", "server/config", "server/render", "server/layout", "server/filesync/delivery", "server/whatif",
 	"operator/controllers/machinepool/planner", "operator/controllers/machine/placement",
 	"operator/demand/settings", "operator/demand/translate", "operator/demand/aggregate", "operator/demand/fit", "operator/demand/split", "operator/demand/stuck", "operator/demand/states", "operator/demand/readback", "operator/demand/outbound", "operator/demand/tally", "operator/hosts/assignment", "operator/hosts/lifecycle", "operator/hosts/operations", "operator/hosts/selection", "operator/hosts/versions", "protos/binding", "protos/needs", "protos/rollup",
 	"agent/paver/render",

@@ -24,6 +24,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// OperationState is how far an operation is.
+type OperationState int32
+
+const (
+	// Not said.
+	OperationState_OPERATION_STATE_UNSPECIFIED OperationState = 0
+	// Nobody has begun it.
+	OperationState_OPERATION_STATE_PENDING OperationState = 1
+	// It is carried out.
+	OperationState_OPERATION_STATE_IN_PROGRESS OperationState = 2
+	// It is done, which was proved. Final.
+	OperationState_OPERATION_STATE_COMPLETE OperationState = 3
+	// It is not done, or whether it is is not known; the reason says why. Final.
+	OperationState_OPERATION_STATE_FAILED OperationState = 4
+)
+
+// Enum value maps for OperationState.
+var (
+	OperationState_name = map[int32]string{
+		0: "OPERATION_STATE_UNSPECIFIED",
+		1: "OPERATION_STATE_PENDING",
+		2: "OPERATION_STATE_IN_PROGRESS",
+		3: "OPERATION_STATE_COMPLETE",
+		4: "OPERATION_STATE_FAILED",
+	}
+	OperationState_value = map[string]int32{
+		"OPERATION_STATE_UNSPECIFIED": 0,
+		"OPERATION_STATE_PENDING":     1,
+		"OPERATION_STATE_IN_PROGRESS": 2,
+		"OPERATION_STATE_COMPLETE":    3,
+		"OPERATION_STATE_FAILED":      4,
+	}
+)
+
+func (x OperationState) Enum() *OperationState {
+	p := new(OperationState)
+	*p = x
+	return p
+}
+
+func (x OperationState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OperationState) Descriptor() protoreflect.EnumDescriptor {
+	return file_nstance_v1_operator_proto_enumTypes[0].Descriptor()
+}
+
+func (OperationState) Type() protoreflect.EnumType {
+	return &file_nstance_v1_operator_proto_enumTypes[0]
+}
+
+func (x OperationState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OperationState.Descriptor instead.
+func (OperationState) EnumDescriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{0}
+}
+
 // StringMap is a map that may be absent: in a request an absent one leaves the stored
 // map as it is, a present one replaces it as a whole, an empty one clears it.
 type StringMap struct {
@@ -2820,8 +2881,9 @@ type InstanceStatus struct {
 	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
 	// Tenant that owns it.
 	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	// `pending`, `provisioning`, `running`, `unhealthy`, `draining`, `terminating`,
-	// `terminated` or `unknown`.
+	// `pending`, `provisioning`, `running`, `powered-off`, `unhealthy`, `draining`,
+	// `terminating`, `terminated` or `unknown`. One that is `powered-off` was switched off on
+	// purpose, and counts as running.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// When its record was made.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -2857,7 +2919,9 @@ type InstanceStatus struct {
 	MemoryUsage *float64 `protobuf:"fixed64,19,opt,name=memory_usage,json=memoryUsage,proto3,oneof" json:"memory_usage,omitempty"`
 	// Set where its Kubernetes node runs in a node machine, as its template said when it was
 	// made; absent: it does not, or the server does not know host machines.
-	Machine       *InstanceMachine `protobuf:"bytes,20,opt,name=machine,proto3" json:"machine,omitempty"`
+	Machine *InstanceMachine `protobuf:"bytes,20,opt,name=machine,proto3" json:"machine,omitempty"`
+	// The hold that is in force; absent: there is none, or the server does not know holds.
+	Hold          *Hold `protobuf:"bytes,21,opt,name=hold,proto3" json:"hold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3032,6 +3096,79 @@ func (x *InstanceStatus) GetMachine() *InstanceMachine {
 	return nil
 }
 
+func (x *InstanceStatus) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+// Hold says that an instance is silent or switched off on purpose.
+type Hold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `reboot`, `repave` or `power`.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it ends.
+	Until *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	// When it was set first. It cannot last longer than the server allows from here on, however
+	// often it is set again: 15m for a reboot, 45m for a repave, and for power what the template
+	// of the instance says (machine.max_hold, 24h by default).
+	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Hold) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Hold) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Hold) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 // InstanceMachine is what the HostMachine of an instance is made from, beside the instance.
 type InstanceMachine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3047,7 +3184,7 @@ type InstanceMachine struct {
 
 func (x *InstanceMachine) Reset() {
 	*x = InstanceMachine{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3059,7 +3196,7 @@ func (x *InstanceMachine) String() string {
 func (*InstanceMachine) ProtoMessage() {}
 
 func (x *InstanceMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3072,7 +3209,7 @@ func (x *InstanceMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceMachine.ProtoReflect.Descriptor instead.
 func (*InstanceMachine) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *InstanceMachine) GetArch() string {
@@ -3102,7 +3239,7 @@ type Condemned struct {
 
 func (x *Condemned) Reset() {
 	*x = Condemned{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3114,7 +3251,7 @@ func (x *Condemned) String() string {
 func (*Condemned) ProtoMessage() {}
 
 func (x *Condemned) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3127,7 +3264,7 @@ func (x *Condemned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condemned.ProtoReflect.Descriptor instead.
 func (*Condemned) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Condemned) GetReason() string {
@@ -3157,7 +3294,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3169,7 +3306,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3182,7 +3319,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListInstancesRequest) GetPageToken() string {
@@ -3214,7 +3351,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3226,7 +3363,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3239,7 +3376,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceStatus {
@@ -3280,7 +3417,7 @@ type AcknowledgeDrainedRequest struct {
 
 func (x *AcknowledgeDrainedRequest) Reset() {
 	*x = AcknowledgeDrainedRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3292,7 +3429,7 @@ func (x *AcknowledgeDrainedRequest) String() string {
 func (*AcknowledgeDrainedRequest) ProtoMessage() {}
 
 func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3305,7 +3442,7 @@ func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeDrainedRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeDrainedRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AcknowledgeDrainedRequest) GetInstanceId() string {
@@ -3359,7 +3496,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3508,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3521,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetServerInfoResponse) GetClusterId() string {
@@ -3446,7 +3583,7 @@ type SetPauseRequest struct {
 
 func (x *SetPauseRequest) Reset() {
 	*x = SetPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3458,7 +3595,7 @@ func (x *SetPauseRequest) String() string {
 func (*SetPauseRequest) ProtoMessage() {}
 
 func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3471,7 +3608,7 @@ func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPauseRequest.ProtoReflect.Descriptor instead.
 func (*SetPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetPauseRequest) GetScope() string {
@@ -3515,7 +3652,7 @@ type ClearPauseRequest struct {
 
 func (x *ClearPauseRequest) Reset() {
 	*x = ClearPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +3664,7 @@ func (x *ClearPauseRequest) String() string {
 func (*ClearPauseRequest) ProtoMessage() {}
 
 func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +3677,7 @@ func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPauseRequest.ProtoReflect.Descriptor instead.
 func (*ClearPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ClearPauseRequest) GetScope() string {
@@ -3576,7 +3713,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3588,7 +3725,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3601,7 +3738,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Pause) GetScope() string {
@@ -3655,7 +3792,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3667,7 +3804,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3680,7 +3817,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ExplainRequest) GetTarget() isExplainRequest_Target {
@@ -3745,7 +3882,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3757,7 +3894,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3770,7 +3907,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ExplainResponse) GetGroup() *GroupStatus {
@@ -3827,7 +3964,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3839,7 +3976,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3852,7 +3989,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Condition) GetType() string {
@@ -3911,7 +4048,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3923,7 +4060,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3936,7 +4073,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Decision) GetTime() *timestamppb.Timestamp {
@@ -3992,7 +4129,7 @@ type ListHeldVMsResponse struct {
 
 func (x *ListHeldVMsResponse) Reset() {
 	*x = ListHeldVMsResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4004,7 +4141,7 @@ func (x *ListHeldVMsResponse) String() string {
 func (*ListHeldVMsResponse) ProtoMessage() {}
 
 func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4017,7 +4154,7 @@ func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldVMsResponse.ProtoReflect.Descriptor instead.
 func (*ListHeldVMsResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListHeldVMsResponse) GetVms() []*HeldVM {
@@ -4050,7 +4187,7 @@ type HeldVM struct {
 
 func (x *HeldVM) Reset() {
 	*x = HeldVM{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4062,7 +4199,7 @@ func (x *HeldVM) String() string {
 func (*HeldVM) ProtoMessage() {}
 
 func (x *HeldVM) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4075,7 +4212,7 @@ func (x *HeldVM) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldVM.ProtoReflect.Descriptor instead.
 func (*HeldVM) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HeldVM) GetProviderInstanceId() string {
@@ -4138,7 +4275,7 @@ type AdoptVMRequest struct {
 
 func (x *AdoptVMRequest) Reset() {
 	*x = AdoptVMRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4150,7 +4287,7 @@ func (x *AdoptVMRequest) String() string {
 func (*AdoptVMRequest) ProtoMessage() {}
 
 func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4163,7 +4300,7 @@ func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptVMRequest.ProtoReflect.Descriptor instead.
 func (*AdoptVMRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *AdoptVMRequest) GetProviderInstanceId() string {
@@ -4188,7 +4325,7 @@ type SleepTenantRequest struct {
 
 func (x *SleepTenantRequest) Reset() {
 	*x = SleepTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4200,7 +4337,7 @@ func (x *SleepTenantRequest) String() string {
 func (*SleepTenantRequest) ProtoMessage() {}
 
 func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4213,7 +4350,7 @@ func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantRequest.ProtoReflect.Descriptor instead.
 func (*SleepTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SleepTenantRequest) GetTenant() string {
@@ -4252,7 +4389,7 @@ type SleepTenantResponse struct {
 
 func (x *SleepTenantResponse) Reset() {
 	*x = SleepTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4264,7 +4401,7 @@ func (x *SleepTenantResponse) String() string {
 func (*SleepTenantResponse) ProtoMessage() {}
 
 func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4277,7 +4414,7 @@ func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantResponse.ProtoReflect.Descriptor instead.
 func (*SleepTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SleepTenantResponse) GetResult() string {
@@ -4314,7 +4451,7 @@ type WakeTenantRequest struct {
 
 func (x *WakeTenantRequest) Reset() {
 	*x = WakeTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +4463,7 @@ func (x *WakeTenantRequest) String() string {
 func (*WakeTenantRequest) ProtoMessage() {}
 
 func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +4476,7 @@ func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantRequest.ProtoReflect.Descriptor instead.
 func (*WakeTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WakeTenantRequest) GetTenant() string {
@@ -4371,7 +4508,7 @@ type WakeTenantResponse struct {
 
 func (x *WakeTenantResponse) Reset() {
 	*x = WakeTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4383,7 +4520,7 @@ func (x *WakeTenantResponse) String() string {
 func (*WakeTenantResponse) ProtoMessage() {}
 
 func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4396,7 +4533,7 @@ func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantResponse.ProtoReflect.Descriptor instead.
 func (*WakeTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WakeTenantResponse) GetResult() string {
@@ -4431,7 +4568,7 @@ type GetTenantStatusRequest struct {
 
 func (x *GetTenantStatusRequest) Reset() {
 	*x = GetTenantStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4443,7 +4580,7 @@ func (x *GetTenantStatusRequest) String() string {
 func (*GetTenantStatusRequest) ProtoMessage() {}
 
 func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4456,7 +4593,7 @@ func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetTenantStatusRequest) GetTenant() string {
@@ -4481,7 +4618,7 @@ type TenantStatus struct {
 
 func (x *TenantStatus) Reset() {
 	*x = TenantStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4493,7 +4630,7 @@ func (x *TenantStatus) String() string {
 func (*TenantStatus) ProtoMessage() {}
 
 func (x *TenantStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4506,7 +4643,7 @@ func (x *TenantStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
 func (*TenantStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *TenantStatus) GetStatus() string {
@@ -4545,7 +4682,7 @@ type TenantListener struct {
 
 func (x *TenantListener) Reset() {
 	*x = TenantListener{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4557,7 +4694,7 @@ func (x *TenantListener) String() string {
 func (*TenantListener) ProtoMessage() {}
 
 func (x *TenantListener) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4570,7 +4707,7 @@ func (x *TenantListener) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantListener.ProtoReflect.Descriptor instead.
 func (*TenantListener) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TenantListener) GetListener() string {
@@ -4607,7 +4744,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4619,7 +4756,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4632,7 +4769,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *GroupEvent) GetType() string {
@@ -4661,7 +4798,7 @@ type WatchInstancesRequest struct {
 
 func (x *WatchInstancesRequest) Reset() {
 	*x = WatchInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4673,7 +4810,7 @@ func (x *WatchInstancesRequest) String() string {
 func (*WatchInstancesRequest) ProtoMessage() {}
 
 func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4686,7 +4823,7 @@ func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
 func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WatchInstancesRequest) GetCoordinatesDrains() bool {
@@ -4708,7 +4845,7 @@ type InstanceEvent struct {
 	// Key of its group.
 	Group string `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
 	// `created`, `registered`, `running`, `pending_deletion`, `deleting` or `deleted`;
-	// `binding`: what InstanceStatus.machine says has changed;
+	// `binding`: what InstanceStatus.machine says has changed; `hold`: a hold was set or cleared;
 	// `snapshot_end` and `heartbeat` are about no instance.
 	Status string `protobuf:"bytes,5,opt,name=status,proto3" json:"status,omitempty"`
 	// Why it is to be deleted: `unhealthy`, `spot-termination`, `expired`,
@@ -4733,7 +4870,7 @@ type InstanceEvent struct {
 
 func (x *InstanceEvent) Reset() {
 	*x = InstanceEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4745,7 +4882,7 @@ func (x *InstanceEvent) String() string {
 func (*InstanceEvent) ProtoMessage() {}
 
 func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4758,7 +4895,7 @@ func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceEvent.ProtoReflect.Descriptor instead.
 func (*InstanceEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *InstanceEvent) GetInstanceId() string {
@@ -4860,7 +4997,7 @@ type ErrorEvent struct {
 
 func (x *ErrorEvent) Reset() {
 	*x = ErrorEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4872,7 +5009,7 @@ func (x *ErrorEvent) String() string {
 func (*ErrorEvent) ProtoMessage() {}
 
 func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4885,7 +5022,7 @@ func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorEvent.ProtoReflect.Descriptor instead.
 func (*ErrorEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ErrorEvent) GetGroup() string {
@@ -4942,7 +5079,7 @@ type GetDemandRequest struct {
 
 func (x *GetDemandRequest) Reset() {
 	*x = GetDemandRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4954,7 +5091,7 @@ func (x *GetDemandRequest) String() string {
 func (*GetDemandRequest) ProtoMessage() {}
 
 func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4967,7 +5104,7 @@ func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
 func (*GetDemandRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetDemandRequest) GetNeed() string {
@@ -4996,7 +5133,7 @@ type GetDemandResponse struct {
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5008,7 +5145,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5021,7 +5158,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetDemandResponse) GetConnected() bool {
@@ -5077,7 +5214,7 @@ type DemandExplanation struct {
 
 func (x *DemandExplanation) Reset() {
 	*x = DemandExplanation{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5089,7 +5226,7 @@ func (x *DemandExplanation) String() string {
 func (*DemandExplanation) ProtoMessage() {}
 
 func (x *DemandExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5102,7 +5239,7 @@ func (x *DemandExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandExplanation.ProtoReflect.Descriptor instead.
 func (*DemandExplanation) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *DemandExplanation) GetBlocked() string {
@@ -5164,7 +5301,7 @@ type DemandOffer struct {
 
 func (x *DemandOffer) Reset() {
 	*x = DemandOffer{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5176,7 +5313,7 @@ func (x *DemandOffer) String() string {
 func (*DemandOffer) ProtoMessage() {}
 
 func (x *DemandOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5189,7 +5326,7 @@ func (x *DemandOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandOffer.ProtoReflect.Descriptor instead.
 func (*DemandOffer) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DemandOffer) GetName() string {
@@ -5296,7 +5433,7 @@ type DemandNeed struct {
 
 func (x *DemandNeed) Reset() {
 	*x = DemandNeed{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[66]
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5308,7 +5445,7 @@ func (x *DemandNeed) String() string {
 func (*DemandNeed) ProtoMessage() {}
 
 func (x *DemandNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[66]
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5321,7 +5458,7 @@ func (x *DemandNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandNeed.ProtoReflect.Descriptor instead.
 func (*DemandNeed) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DemandNeed) GetId() string {
@@ -5416,7 +5553,7 @@ type DemandMachine struct {
 
 func (x *DemandMachine) Reset() {
 	*x = DemandMachine{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5428,7 +5565,7 @@ func (x *DemandMachine) String() string {
 func (*DemandMachine) ProtoMessage() {}
 
 func (x *DemandMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5441,7 +5578,7 @@ func (x *DemandMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandMachine.ProtoReflect.Descriptor instead.
 func (*DemandMachine) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DemandMachine) GetInstanceId() string {
@@ -5537,7 +5674,7 @@ type DemandDecision struct {
 
 func (x *DemandDecision) Reset() {
 	*x = DemandDecision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5549,7 +5686,7 @@ func (x *DemandDecision) String() string {
 func (*DemandDecision) ProtoMessage() {}
 
 func (x *DemandDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5562,7 +5699,7 @@ func (x *DemandDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandDecision.ProtoReflect.Descriptor instead.
 func (*DemandDecision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DemandDecision) GetAction() string {
@@ -5626,7 +5763,7 @@ type PutAssignmentRequest struct {
 
 func (x *PutAssignmentRequest) Reset() {
 	*x = PutAssignmentRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5638,7 +5775,7 @@ func (x *PutAssignmentRequest) String() string {
 func (*PutAssignmentRequest) ProtoMessage() {}
 
 func (x *PutAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5651,7 +5788,7 @@ func (x *PutAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*PutAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PutAssignmentRequest) GetInstanceId() string {
@@ -5695,7 +5832,7 @@ type DeleteAssignmentRequest struct {
 
 func (x *DeleteAssignmentRequest) Reset() {
 	*x = DeleteAssignmentRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5707,7 +5844,7 @@ func (x *DeleteAssignmentRequest) String() string {
 func (*DeleteAssignmentRequest) ProtoMessage() {}
 
 func (x *DeleteAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5720,7 +5857,7 @@ func (x *DeleteAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *DeleteAssignmentRequest) GetInstanceId() string {
@@ -5754,7 +5891,7 @@ type ConfirmNodeRequest struct {
 
 func (x *ConfirmNodeRequest) Reset() {
 	*x = ConfirmNodeRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5766,7 +5903,7 @@ func (x *ConfirmNodeRequest) String() string {
 func (*ConfirmNodeRequest) ProtoMessage() {}
 
 func (x *ConfirmNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5779,7 +5916,7 @@ func (x *ConfirmNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmNodeRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmNodeRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ConfirmNodeRequest) GetInstanceId() string {
@@ -5810,6 +5947,504 @@ func (x *ConfirmNodeRequest) GetBootId() string {
 	return ""
 }
 
+// SetHoldRequest says why an instance is put on hold, and for how long.
+type SetHoldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// `reboot`, `repave` or `power`.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it is to end; the answer says when it does, which may be sooner. Absent: as late as
+	// the server allows.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetHoldRequest) Reset() {
+	*x = SetHoldRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetHoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetHoldRequest) ProtoMessage() {}
+
+func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
+func (*SetHoldRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *SetHoldRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *SetHoldRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *SetHoldRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+// ClearHoldRequest names the hold that is over.
+type ClearHoldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// Reason of the hold that is meant; empty: whichever there is.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClearHoldRequest) Reset() {
+	*x = ClearHoldRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClearHoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClearHoldRequest) ProtoMessage() {}
+
+func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClearHoldRequest.ProtoReflect.Descriptor instead.
+func (*ClearHoldRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *ClearHoldRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *ClearHoldRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// StartOperationRequest says what is done to a machine.
+type StartOperationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Made by the caller, such as the UID of a MachineOperation: 1 to 64 lower-case letters,
+	// digits and hyphens.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// `powerOn`, `powerOff` or `powerCycle`.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// `mode`: `graceful` (the default of powerOff: its system is asked, and after a minute it is
+	// not) or `hard`. `force` is for those who decide whether an operation may start.
+	Parameters map[string]string `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// When it fails, at most 24h ahead. Absent: after 10m, a powerCycle after 15m.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartOperationRequest) Reset() {
+	*x = StartOperationRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartOperationRequest) ProtoMessage() {}
+
+func (x *StartOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartOperationRequest.ProtoReflect.Descriptor instead.
+func (*StartOperationRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *StartOperationRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *StartOperationRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *StartOperationRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StartOperationRequest) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *StartOperationRequest) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+// GetOperationRequest names an operation.
+type GetOperationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the operation.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOperationRequest) Reset() {
+	*x = GetOperationRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOperationRequest) ProtoMessage() {}
+
+func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
+func (*GetOperationRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *GetOperationRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// CancelOperationRequest names the operation that nobody wants any more.
+type CancelOperationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the operation.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelOperationRequest) Reset() {
+	*x = CancelOperationRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelOperationRequest) ProtoMessage() {}
+
+func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
+func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *CancelOperationRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// OperationStatus is an operation and what has become of it.
+type OperationStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the operation.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,2,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// Name of the operation.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// How far it is.
+	State OperationState `protobuf:"varint,4,opt,name=state,proto3,enum=nstance.v1.OperationState" json:"state,omitempty"`
+	// One word for programs, with state failed: `Unsupported`, `Refused`, `Timeout`,
+	// `Interrupted`, `InstanceLeaving` or `Cancelled`.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// For people.
+	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
+	// What it has found, by name.
+	Results map[string]string `protobuf:"bytes,7,rep,name=results,proto3" json:"results,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// When it was taken.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When it ended; absent: it has not.
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// When it fails.
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// What it has done and seen, in order.
+	Marks         []*OperationMark `protobuf:"bytes,11,rep,name=marks,proto3" json:"marks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationStatus) Reset() {
+	*x = OperationStatus{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[78]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationStatus) ProtoMessage() {}
+
+func (x *OperationStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[78]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationStatus.ProtoReflect.Descriptor instead.
+func (*OperationStatus) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{78}
+}
+
+func (x *OperationStatus) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *OperationStatus) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *OperationStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OperationStatus) GetState() OperationState {
+	if x != nil {
+		return x.State
+	}
+	return OperationState_OPERATION_STATE_UNSPECIFIED
+}
+
+func (x *OperationStatus) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *OperationStatus) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *OperationStatus) GetResults() map[string]string {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *OperationStatus) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *OperationStatus) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
+func (x *OperationStatus) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *OperationStatus) GetMarks() []*OperationMark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+// OperationMark is something that an operation has done or seen.
+type OperationMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `intent`, `off-sent`, `off-seen`, `on-sent`, `on-seen` or `cycle-sent`. What is sent is
+	// marked before; seen means twice.
+	Mark string `protobuf:"bytes,1,opt,name=mark,proto3" json:"mark,omitempty"`
+	// When, the last time.
+	At *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	// How often.
+	Times         int32 `protobuf:"varint,3,opt,name=times,proto3" json:"times,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperationMark) Reset() {
+	*x = OperationMark{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperationMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperationMark) ProtoMessage() {}
+
+func (x *OperationMark) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperationMark.ProtoReflect.Descriptor instead.
+func (*OperationMark) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *OperationMark) GetMark() string {
+	if x != nil {
+		return x.Mark
+	}
+	return ""
+}
+
+func (x *OperationMark) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *OperationMark) GetTimes() int32 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
 // WatchMachinesRequest opens a stream of machine events.
 type WatchMachinesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5819,7 +6454,7 @@ type WatchMachinesRequest struct {
 
 func (x *WatchMachinesRequest) Reset() {
 	*x = WatchMachinesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	mi := &file_nstance_v1_operator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5831,7 +6466,7 @@ func (x *WatchMachinesRequest) String() string {
 func (*WatchMachinesRequest) ProtoMessage() {}
 
 func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	mi := &file_nstance_v1_operator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5844,7 +6479,7 @@ func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchMachinesRequest.ProtoReflect.Descriptor instead.
 func (*WatchMachinesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{80}
 }
 
 // MachineEvent is what has become known of a machine, or a sign of the stream itself.
@@ -5864,7 +6499,7 @@ type MachineEvent struct {
 
 func (x *MachineEvent) Reset() {
 	*x = MachineEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5876,7 +6511,7 @@ func (x *MachineEvent) String() string {
 func (*MachineEvent) ProtoMessage() {}
 
 func (x *MachineEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5889,7 +6524,7 @@ func (x *MachineEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineEvent.ProtoReflect.Descriptor instead.
 func (*MachineEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *MachineEvent) GetInstanceId() string {
@@ -5932,7 +6567,7 @@ type MachineState struct {
 
 func (x *MachineState) Reset() {
 	*x = MachineState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	mi := &file_nstance_v1_operator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5944,7 +6579,7 @@ func (x *MachineState) String() string {
 func (*MachineState) ProtoMessage() {}
 
 func (x *MachineState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	mi := &file_nstance_v1_operator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5957,7 +6592,7 @@ func (x *MachineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineState.ProtoReflect.Descriptor instead.
 func (*MachineState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *MachineState) GetConnected() bool {
@@ -6025,7 +6660,7 @@ type AssignmentState struct {
 
 func (x *AssignmentState) Reset() {
 	*x = AssignmentState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	mi := &file_nstance_v1_operator_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6037,7 +6672,7 @@ func (x *AssignmentState) String() string {
 func (*AssignmentState) ProtoMessage() {}
 
 func (x *AssignmentState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	mi := &file_nstance_v1_operator_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6050,7 +6685,7 @@ func (x *AssignmentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentState.ProtoReflect.Descriptor instead.
 func (*AssignmentState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *AssignmentState) GetMachineName() string {
@@ -6403,7 +7038,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\tR\x06status\";\n" +
 	"\x18GetInstanceStatusRequest\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
-	"instanceId\"\xaf\x06\n" +
+	"instanceId\"\xd5\x06\n" +
 	"\x0eInstanceStatus\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x16\n" +
@@ -6427,10 +7062,15 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\ragent_version\x18\x11 \x01(\tR\fagentVersion\x12 \n" +
 	"\tcpu_usage\x18\x12 \x01(\x01H\x00R\bcpuUsage\x88\x01\x01\x12&\n" +
 	"\fmemory_usage\x18\x13 \x01(\x01H\x01R\vmemoryUsage\x88\x01\x01\x125\n" +
-	"\amachine\x18\x14 \x01(\v2\x1b.nstance.v1.InstanceMachineR\amachineB\f\n" +
+	"\amachine\x18\x14 \x01(\v2\x1b.nstance.v1.InstanceMachineR\amachine\x12$\n" +
+	"\x04hold\x18\x15 \x01(\v2\x10.nstance.v1.HoldR\x04holdB\f\n" +
 	"\n" +
 	"_cpu_usageB\x0f\n" +
-	"\r_memory_usage\"?\n" +
+	"\r_memory_usage\"\x82\x01\n" +
+	"\x04Hold\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"?\n" +
 	"\x0fInstanceMachine\x12\x12\n" +
 	"\x04arch\x18\x01 \x01(\tR\x04arch\x12\x18\n" +
 	"\abinding\x18\x02 \x01(\tR\abinding\"\\\n" +
@@ -6663,7 +7303,55 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"instanceId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x19\n" +
 	"\bnode_uid\x18\x03 \x01(\tR\anodeUid\x12\x17\n" +
-	"\aboot_id\x18\x04 \x01(\tR\x06bootId\"\x16\n" +
+	"\aboot_id\x18\x04 \x01(\tR\x06bootId\"{\n" +
+	"\x0eSetHoldRequest\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"K\n" +
+	"\x10ClearHoldRequest\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xa6\x02\n" +
+	"\x15StartOperationRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
+	"\vinstance_id\x18\x02 \x01(\tR\n" +
+	"instanceId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12Q\n" +
+	"\n" +
+	"parameters\x18\x04 \x03(\v21.nstance.v1.StartOperationRequest.ParametersEntryR\n" +
+	"parameters\x126\n" +
+	"\bdeadline\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"%\n" +
+	"\x13GetOperationRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"(\n" +
+	"\x16CancelOperationRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x9b\x04\n" +
+	"\x0fOperationStatus\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
+	"\vinstance_id\x18\x02 \x01(\tR\n" +
+	"instanceId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x120\n" +
+	"\x05state\x18\x04 \x01(\x0e2\x1a.nstance.v1.OperationStateR\x05state\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x06 \x01(\tR\amessage\x12B\n" +
+	"\aresults\x18\a \x03(\v2(.nstance.v1.OperationStatus.ResultsEntryR\aresults\x129\n" +
+	"\n" +
+	"started_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
+	"\vfinished_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\x126\n" +
+	"\bdeadline\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12/\n" +
+	"\x05marks\x18\v \x03(\v2\x19.nstance.v1.OperationMarkR\x05marks\x1a:\n" +
+	"\fResultsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"e\n" +
+	"\rOperationMark\x12\x12\n" +
+	"\x04mark\x18\x01 \x01(\tR\x04mark\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
+	"\x05times\x18\x03 \x01(\x05R\x05times\"\x16\n" +
 	"\x14WatchMachinesRequest\"w\n" +
 	"\fMachineEvent\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
@@ -6691,7 +7379,13 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\fconfirmed_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vconfirmedAt\x12/\n" +
 	"\x13credential_sequence\x18\t \x01(\x05R\x12credentialSequence\x12-\n" +
 	"\x12credential_missing\x18\n" +
-	" \x01(\bR\x11credentialMissing2\x92\x12\n" +
+	" \x01(\bR\x11credentialMissing*\xa9\x01\n" +
+	"\x0eOperationState\x12\x1f\n" +
+	"\x1bOPERATION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17OPERATION_STATE_PENDING\x10\x01\x12\x1f\n" +
+	"\x1bOPERATION_STATE_IN_PROGRESS\x10\x02\x12\x1c\n" +
+	"\x18OPERATION_STATE_COMPLETE\x10\x03\x12\x1a\n" +
+	"\x16OPERATION_STATE_FAILED\x10\x042\x82\x15\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10RenewCertificate\x12#.nstance.v1.RenewCertificateRequest\x1a$.nstance.v1.RenewCertificateResponse\x12N\n" +
 	"\x0fGetConfigStatus\x12\x16.google.protobuf.Empty\x1a#.nstance.v1.GetConfigStatusResponse\x12J\n" +
@@ -6722,7 +7416,12 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x0fGetTenantStatus\x12\".nstance.v1.GetTenantStatusRequest\x1a\x18.nstance.v1.TenantStatus\x12I\n" +
 	"\rPutAssignment\x12 .nstance.v1.PutAssignmentRequest\x1a\x16.google.protobuf.Empty\x12O\n" +
 	"\x10DeleteAssignment\x12#.nstance.v1.DeleteAssignmentRequest\x1a\x16.google.protobuf.Empty\x12E\n" +
-	"\vConfirmNode\x12\x1e.nstance.v1.ConfirmNodeRequest\x1a\x16.google.protobuf.Empty\x12?\n" +
+	"\vConfirmNode\x12\x1e.nstance.v1.ConfirmNodeRequest\x1a\x16.google.protobuf.Empty\x127\n" +
+	"\aSetHold\x12\x1a.nstance.v1.SetHoldRequest\x1a\x10.nstance.v1.Hold\x12A\n" +
+	"\tClearHold\x12\x1c.nstance.v1.ClearHoldRequest\x1a\x16.google.protobuf.Empty\x12P\n" +
+	"\x0eStartOperation\x12!.nstance.v1.StartOperationRequest\x1a\x1b.nstance.v1.OperationStatus\x12L\n" +
+	"\fGetOperation\x12\x1f.nstance.v1.GetOperationRequest\x1a\x1b.nstance.v1.OperationStatus\x12R\n" +
+	"\x0fCancelOperation\x12\".nstance.v1.CancelOperationRequest\x1a\x1b.nstance.v1.OperationStatus\x12?\n" +
 	"\vWatchGroups\x12\x16.google.protobuf.Empty\x1a\x16.nstance.v1.GroupEvent0\x01\x12P\n" +
 	"\x0eWatchInstances\x12!.nstance.v1.WatchInstancesRequest\x1a\x19.nstance.v1.InstanceEvent0\x01\x12?\n" +
 	"\vWatchErrors\x12\x16.google.protobuf.Empty\x1a\x16.nstance.v1.ErrorEvent0\x01\x12M\n" +
@@ -6740,273 +7439,308 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_operator_proto_rawDescData
 }
 
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 86)
+var file_nstance_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
 var file_nstance_v1_operator_proto_goTypes = []any{
-	(*StringMap)(nil),                   // 0: nstance.v1.StringMap
-	(*StringList)(nil),                  // 1: nstance.v1.StringList
-	(*RenewCertificateRequest)(nil),     // 2: nstance.v1.RenewCertificateRequest
-	(*RenewCertificateResponse)(nil),    // 3: nstance.v1.RenewCertificateResponse
-	(*GetConfigStatusResponse)(nil),     // 4: nstance.v1.GetConfigStatusResponse
-	(*RefreshConfigResponse)(nil),       // 5: nstance.v1.RefreshConfigResponse
-	(*PlanConfigRequest)(nil),           // 6: nstance.v1.PlanConfigRequest
-	(*PlanConfigResponse)(nil),          // 7: nstance.v1.PlanConfigResponse
-	(*GroupPlan)(nil),                   // 8: nstance.v1.GroupPlan
-	(*ListGroupsResponse)(nil),          // 9: nstance.v1.ListGroupsResponse
-	(*GroupConfig)(nil),                 // 10: nstance.v1.GroupConfig
-	(*DemandSettings)(nil),              // 11: nstance.v1.DemandSettings
-	(*DemandLimits)(nil),                // 12: nstance.v1.DemandLimits
-	(*Reservation)(nil),                 // 13: nstance.v1.Reservation
-	(*DisruptionBudget)(nil),            // 14: nstance.v1.DisruptionBudget
-	(*Consolidation)(nil),               // 15: nstance.v1.Consolidation
-	(*InstanceRequirements)(nil),        // 16: nstance.v1.InstanceRequirements
-	(*GpuRequirements)(nil),             // 17: nstance.v1.GpuRequirements
-	(*Range)(nil),                       // 18: nstance.v1.Range
-	(*NodeSettings)(nil),                // 19: nstance.v1.NodeSettings
-	(*NodeTaint)(nil),                   // 20: nstance.v1.NodeTaint
-	(*UpsertGroupRequest)(nil),          // 21: nstance.v1.UpsertGroupRequest
-	(*ConfirmGroupsRequest)(nil),        // 22: nstance.v1.ConfirmGroupsRequest
-	(*ConfirmGroupsResponse)(nil),       // 23: nstance.v1.ConfirmGroupsResponse
-	(*DeleteGroupRequest)(nil),          // 24: nstance.v1.DeleteGroupRequest
-	(*GroupStatus)(nil),                 // 25: nstance.v1.GroupStatus
-	(*DemandUsage)(nil),                 // 26: nstance.v1.DemandUsage
-	(*Gpu)(nil),                         // 27: nstance.v1.Gpu
-	(*InstanceConfig)(nil),              // 28: nstance.v1.InstanceConfig
-	(*CreateInstanceRequest)(nil),       // 29: nstance.v1.CreateInstanceRequest
-	(*CreateInstanceResponse)(nil),      // 30: nstance.v1.CreateInstanceResponse
-	(*DeleteInstanceRequest)(nil),       // 31: nstance.v1.DeleteInstanceRequest
-	(*DeleteInstanceResponse)(nil),      // 32: nstance.v1.DeleteInstanceResponse
-	(*GetInstanceStatusRequest)(nil),    // 33: nstance.v1.GetInstanceStatusRequest
-	(*InstanceStatus)(nil),              // 34: nstance.v1.InstanceStatus
-	(*InstanceMachine)(nil),             // 35: nstance.v1.InstanceMachine
-	(*Condemned)(nil),                   // 36: nstance.v1.Condemned
-	(*ListInstancesRequest)(nil),        // 37: nstance.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),       // 38: nstance.v1.ListInstancesResponse
-	(*AcknowledgeDrainedRequest)(nil),   // 39: nstance.v1.AcknowledgeDrainedRequest
-	(*GetServerInfoResponse)(nil),       // 40: nstance.v1.GetServerInfoResponse
-	(*SetPauseRequest)(nil),             // 41: nstance.v1.SetPauseRequest
-	(*ClearPauseRequest)(nil),           // 42: nstance.v1.ClearPauseRequest
-	(*Pause)(nil),                       // 43: nstance.v1.Pause
-	(*ExplainRequest)(nil),              // 44: nstance.v1.ExplainRequest
-	(*ExplainResponse)(nil),             // 45: nstance.v1.ExplainResponse
-	(*Condition)(nil),                   // 46: nstance.v1.Condition
-	(*Decision)(nil),                    // 47: nstance.v1.Decision
-	(*ListHeldVMsResponse)(nil),         // 48: nstance.v1.ListHeldVMsResponse
-	(*HeldVM)(nil),                      // 49: nstance.v1.HeldVM
-	(*AdoptVMRequest)(nil),              // 50: nstance.v1.AdoptVMRequest
-	(*SleepTenantRequest)(nil),          // 51: nstance.v1.SleepTenantRequest
-	(*SleepTenantResponse)(nil),         // 52: nstance.v1.SleepTenantResponse
-	(*WakeTenantRequest)(nil),           // 53: nstance.v1.WakeTenantRequest
-	(*WakeTenantResponse)(nil),          // 54: nstance.v1.WakeTenantResponse
-	(*GetTenantStatusRequest)(nil),      // 55: nstance.v1.GetTenantStatusRequest
-	(*TenantStatus)(nil),                // 56: nstance.v1.TenantStatus
-	(*TenantListener)(nil),              // 57: nstance.v1.TenantListener
-	(*GroupEvent)(nil),                  // 58: nstance.v1.GroupEvent
-	(*WatchInstancesRequest)(nil),       // 59: nstance.v1.WatchInstancesRequest
-	(*InstanceEvent)(nil),               // 60: nstance.v1.InstanceEvent
-	(*ErrorEvent)(nil),                  // 61: nstance.v1.ErrorEvent
-	(*GetDemandRequest)(nil),            // 62: nstance.v1.GetDemandRequest
-	(*GetDemandResponse)(nil),           // 63: nstance.v1.GetDemandResponse
-	(*DemandExplanation)(nil),           // 64: nstance.v1.DemandExplanation
-	(*DemandOffer)(nil),                 // 65: nstance.v1.DemandOffer
-	(*DemandNeed)(nil),                  // 66: nstance.v1.DemandNeed
-	(*DemandMachine)(nil),               // 67: nstance.v1.DemandMachine
-	(*DemandDecision)(nil),              // 68: nstance.v1.DemandDecision
-	(*PutAssignmentRequest)(nil),        // 69: nstance.v1.PutAssignmentRequest
-	(*DeleteAssignmentRequest)(nil),     // 70: nstance.v1.DeleteAssignmentRequest
-	(*ConfirmNodeRequest)(nil),          // 71: nstance.v1.ConfirmNodeRequest
-	(*WatchMachinesRequest)(nil),        // 72: nstance.v1.WatchMachinesRequest
-	(*MachineEvent)(nil),                // 73: nstance.v1.MachineEvent
-	(*MachineState)(nil),                // 74: nstance.v1.MachineState
-	(*AssignmentState)(nil),             // 75: nstance.v1.AssignmentState
-	nil,                                 // 76: nstance.v1.StringMap.ValuesEntry
-	nil,                                 // 77: nstance.v1.DemandLimits.GpuEntry
-	nil,                                 // 78: nstance.v1.NodeSettings.LabelsEntry
-	nil,                                 // 79: nstance.v1.NodeSettings.ReservedEntry
-	nil,                                 // 80: nstance.v1.GroupStatus.VarsEntry
-	nil,                                 // 81: nstance.v1.GroupStatus.CapacityEntry
-	nil,                                 // 82: nstance.v1.DemandUsage.GpuEntry
-	nil,                                 // 83: nstance.v1.DemandNeed.AmountsEntry
-	nil,                                 // 84: nstance.v1.DemandNeed.MinUnitEntry
-	nil,                                 // 85: nstance.v1.DemandNeed.MissingEntry
-	(*timestamppb.Timestamp)(nil),       // 86: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 87: google.protobuf.Duration
-	(*MachineAssignment)(nil),           // 88: nstance.v1.MachineAssignment
-	(*MachineCredential)(nil),           // 89: nstance.v1.MachineCredential
-	(*MachineStatus)(nil),               // 90: nstance.v1.MachineStatus
-	(MachineMode)(0),                    // 91: nstance.v1.MachineMode
-	(*MachineConfigurationVersion)(nil), // 92: nstance.v1.MachineConfigurationVersion
-	(*NodeConfirmed)(nil),               // 93: nstance.v1.NodeConfirmed
-	(*emptypb.Empty)(nil),               // 94: google.protobuf.Empty
+	(OperationState)(0),                 // 0: nstance.v1.OperationState
+	(*StringMap)(nil),                   // 1: nstance.v1.StringMap
+	(*StringList)(nil),                  // 2: nstance.v1.StringList
+	(*RenewCertificateRequest)(nil),     // 3: nstance.v1.RenewCertificateRequest
+	(*RenewCertificateResponse)(nil),    // 4: nstance.v1.RenewCertificateResponse
+	(*GetConfigStatusResponse)(nil),     // 5: nstance.v1.GetConfigStatusResponse
+	(*RefreshConfigResponse)(nil),       // 6: nstance.v1.RefreshConfigResponse
+	(*PlanConfigRequest)(nil),           // 7: nstance.v1.PlanConfigRequest
+	(*PlanConfigResponse)(nil),          // 8: nstance.v1.PlanConfigResponse
+	(*GroupPlan)(nil),                   // 9: nstance.v1.GroupPlan
+	(*ListGroupsResponse)(nil),          // 10: nstance.v1.ListGroupsResponse
+	(*GroupConfig)(nil),                 // 11: nstance.v1.GroupConfig
+	(*DemandSettings)(nil),              // 12: nstance.v1.DemandSettings
+	(*DemandLimits)(nil),                // 13: nstance.v1.DemandLimits
+	(*Reservation)(nil),                 // 14: nstance.v1.Reservation
+	(*DisruptionBudget)(nil),            // 15: nstance.v1.DisruptionBudget
+	(*Consolidation)(nil),               // 16: nstance.v1.Consolidation
+	(*InstanceRequirements)(nil),        // 17: nstance.v1.InstanceRequirements
+	(*GpuRequirements)(nil),             // 18: nstance.v1.GpuRequirements
+	(*Range)(nil),                       // 19: nstance.v1.Range
+	(*NodeSettings)(nil),                // 20: nstance.v1.NodeSettings
+	(*NodeTaint)(nil),                   // 21: nstance.v1.NodeTaint
+	(*UpsertGroupRequest)(nil),          // 22: nstance.v1.UpsertGroupRequest
+	(*ConfirmGroupsRequest)(nil),        // 23: nstance.v1.ConfirmGroupsRequest
+	(*ConfirmGroupsResponse)(nil),       // 24: nstance.v1.ConfirmGroupsResponse
+	(*DeleteGroupRequest)(nil),          // 25: nstance.v1.DeleteGroupRequest
+	(*GroupStatus)(nil),                 // 26: nstance.v1.GroupStatus
+	(*DemandUsage)(nil),                 // 27: nstance.v1.DemandUsage
+	(*Gpu)(nil),                         // 28: nstance.v1.Gpu
+	(*InstanceConfig)(nil),              // 29: nstance.v1.InstanceConfig
+	(*CreateInstanceRequest)(nil),       // 30: nstance.v1.CreateInstanceRequest
+	(*CreateInstanceResponse)(nil),      // 31: nstance.v1.CreateInstanceResponse
+	(*DeleteInstanceRequest)(nil),       // 32: nstance.v1.DeleteInstanceRequest
+	(*DeleteInstanceResponse)(nil),      // 33: nstance.v1.DeleteInstanceResponse
+	(*GetInstanceStatusRequest)(nil),    // 34: nstance.v1.GetInstanceStatusRequest
+	(*InstanceStatus)(nil),              // 35: nstance.v1.InstanceStatus
+	(*Hold)(nil),                        // 36: nstance.v1.Hold
+	(*InstanceMachine)(nil),             // 37: nstance.v1.InstanceMachine
+	(*Condemned)(nil),                   // 38: nstance.v1.Condemned
+	(*ListInstancesRequest)(nil),        // 39: nstance.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),       // 40: nstance.v1.ListInstancesResponse
+	(*AcknowledgeDrainedRequest)(nil),   // 41: nstance.v1.AcknowledgeDrainedRequest
+	(*GetServerInfoResponse)(nil),       // 42: nstance.v1.GetServerInfoResponse
+	(*SetPauseRequest)(nil),             // 43: nstance.v1.SetPauseRequest
+	(*ClearPauseRequest)(nil),           // 44: nstance.v1.ClearPauseRequest
+	(*Pause)(nil),                       // 45: nstance.v1.Pause
+	(*ExplainRequest)(nil),              // 46: nstance.v1.ExplainRequest
+	(*ExplainResponse)(nil),             // 47: nstance.v1.ExplainResponse
+	(*Condition)(nil),                   // 48: nstance.v1.Condition
+	(*Decision)(nil),                    // 49: nstance.v1.Decision
+	(*ListHeldVMsResponse)(nil),         // 50: nstance.v1.ListHeldVMsResponse
+	(*HeldVM)(nil),                      // 51: nstance.v1.HeldVM
+	(*AdoptVMRequest)(nil),              // 52: nstance.v1.AdoptVMRequest
+	(*SleepTenantRequest)(nil),          // 53: nstance.v1.SleepTenantRequest
+	(*SleepTenantResponse)(nil),         // 54: nstance.v1.SleepTenantResponse
+	(*WakeTenantRequest)(nil),           // 55: nstance.v1.WakeTenantRequest
+	(*WakeTenantResponse)(nil),          // 56: nstance.v1.WakeTenantResponse
+	(*GetTenantStatusRequest)(nil),      // 57: nstance.v1.GetTenantStatusRequest
+	(*TenantStatus)(nil),                // 58: nstance.v1.TenantStatus
+	(*TenantListener)(nil),              // 59: nstance.v1.TenantListener
+	(*GroupEvent)(nil),                  // 60: nstance.v1.GroupEvent
+	(*WatchInstancesRequest)(nil),       // 61: nstance.v1.WatchInstancesRequest
+	(*InstanceEvent)(nil),               // 62: nstance.v1.InstanceEvent
+	(*ErrorEvent)(nil),                  // 63: nstance.v1.ErrorEvent
+	(*GetDemandRequest)(nil),            // 64: nstance.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),           // 65: nstance.v1.GetDemandResponse
+	(*DemandExplanation)(nil),           // 66: nstance.v1.DemandExplanation
+	(*DemandOffer)(nil),                 // 67: nstance.v1.DemandOffer
+	(*DemandNeed)(nil),                  // 68: nstance.v1.DemandNeed
+	(*DemandMachine)(nil),               // 69: nstance.v1.DemandMachine
+	(*DemandDecision)(nil),              // 70: nstance.v1.DemandDecision
+	(*PutAssignmentRequest)(nil),        // 71: nstance.v1.PutAssignmentRequest
+	(*DeleteAssignmentRequest)(nil),     // 72: nstance.v1.DeleteAssignmentRequest
+	(*ConfirmNodeRequest)(nil),          // 73: nstance.v1.ConfirmNodeRequest
+	(*SetHoldRequest)(nil),              // 74: nstance.v1.SetHoldRequest
+	(*ClearHoldRequest)(nil),            // 75: nstance.v1.ClearHoldRequest
+	(*StartOperationRequest)(nil),       // 76: nstance.v1.StartOperationRequest
+	(*GetOperationRequest)(nil),         // 77: nstance.v1.GetOperationRequest
+	(*CancelOperationRequest)(nil),      // 78: nstance.v1.CancelOperationRequest
+	(*OperationStatus)(nil),             // 79: nstance.v1.OperationStatus
+	(*OperationMark)(nil),               // 80: nstance.v1.OperationMark
+	(*WatchMachinesRequest)(nil),        // 81: nstance.v1.WatchMachinesRequest
+	(*MachineEvent)(nil),                // 82: nstance.v1.MachineEvent
+	(*MachineState)(nil),                // 83: nstance.v1.MachineState
+	(*AssignmentState)(nil),             // 84: nstance.v1.AssignmentState
+	nil,                                 // 85: nstance.v1.StringMap.ValuesEntry
+	nil,                                 // 86: nstance.v1.DemandLimits.GpuEntry
+	nil,                                 // 87: nstance.v1.NodeSettings.LabelsEntry
+	nil,                                 // 88: nstance.v1.NodeSettings.ReservedEntry
+	nil,                                 // 89: nstance.v1.GroupStatus.VarsEntry
+	nil,                                 // 90: nstance.v1.GroupStatus.CapacityEntry
+	nil,                                 // 91: nstance.v1.DemandUsage.GpuEntry
+	nil,                                 // 92: nstance.v1.DemandNeed.AmountsEntry
+	nil,                                 // 93: nstance.v1.DemandNeed.MinUnitEntry
+	nil,                                 // 94: nstance.v1.DemandNeed.MissingEntry
+	nil,                                 // 95: nstance.v1.StartOperationRequest.ParametersEntry
+	nil,                                 // 96: nstance.v1.OperationStatus.ResultsEntry
+	(*timestamppb.Timestamp)(nil),       // 97: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 98: google.protobuf.Duration
+	(*MachineAssignment)(nil),           // 99: nstance.v1.MachineAssignment
+	(*MachineCredential)(nil),           // 100: nstance.v1.MachineCredential
+	(*MachineStatus)(nil),               // 101: nstance.v1.MachineStatus
+	(MachineMode)(0),                    // 102: nstance.v1.MachineMode
+	(*MachineConfigurationVersion)(nil), // 103: nstance.v1.MachineConfigurationVersion
+	(*NodeConfirmed)(nil),               // 104: nstance.v1.NodeConfirmed
+	(*emptypb.Empty)(nil),               // 105: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	76,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	86,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	86,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
-	8,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
-	25,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
-	0,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
-	0,   // 6: nstance.v1.GroupConfig.args:type_name -> nstance.v1.StringMap
-	1,   // 7: nstance.v1.GroupConfig.instance_types:type_name -> nstance.v1.StringList
-	1,   // 8: nstance.v1.GroupConfig.load_balancers:type_name -> nstance.v1.StringList
-	11,  // 9: nstance.v1.GroupConfig.demand:type_name -> nstance.v1.DemandSettings
-	19,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
-	16,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
-	1,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
-	87,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
-	87,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
-	87,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
-	87,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
-	12,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
-	13,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
-	14,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
-	15,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
-	77,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
-	87,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
-	18,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
-	18,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
-	17,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
-	18,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
-	18,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
-	78,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
-	20,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
-	20,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
-	79,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
-	10,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	80,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	87,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	81,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
-	27,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
-	10,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
-	43,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
-	46,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
-	11,  // 40: nstance.v1.GroupStatus.demand:type_name -> nstance.v1.DemandSettings
-	19,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
-	16,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
-	26,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
-	82,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
-	0,   // 45: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
-	1,   // 46: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
-	28,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	86,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	86,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	86,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
-	36,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
-	35,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
-	86,  // 53: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
-	34,  // 54: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	86,  // 55: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	86,  // 56: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	86,  // 57: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
-	25,  // 58: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
-	34,  // 59: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
-	46,  // 60: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
-	47,  // 61: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
-	47,  // 62: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	86,  // 63: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	86,  // 64: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	86,  // 65: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	86,  // 66: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
-	49,  // 67: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	86,  // 68: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	86,  // 69: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	86,  // 70: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	86,  // 71: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	86,  // 72: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
-	57,  // 73: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	86,  // 74: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
-	25,  // 75: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	86,  // 76: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	86,  // 77: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
-	34,  // 78: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	86,  // 79: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	66,  // 80: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
-	67,  // 81: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
-	68,  // 82: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
-	64,  // 83: nstance.v1.GetDemandResponse.explanation:type_name -> nstance.v1.DemandExplanation
-	86,  // 84: nstance.v1.DemandExplanation.blocked_until:type_name -> google.protobuf.Timestamp
-	65,  // 85: nstance.v1.DemandExplanation.offers:type_name -> nstance.v1.DemandOffer
-	86,  // 86: nstance.v1.DemandOffer.until:type_name -> google.protobuf.Timestamp
-	83,  // 87: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
-	84,  // 88: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
-	85,  // 89: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
-	86,  // 90: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
-	86,  // 91: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
-	88,  // 92: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
-	89,  // 93: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
-	74,  // 94: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
-	90,  // 95: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
-	86,  // 96: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
-	75,  // 97: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
-	91,  // 98: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
-	92,  // 99: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	86,  // 100: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
-	93,  // 101: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
-	86,  // 102: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
-	2,   // 103: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	94,  // 104: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	94,  // 105: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	6,   // 106: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	94,  // 107: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	21,  // 108: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	24,  // 109: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	22,  // 110: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	29,  // 111: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	31,  // 112: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	33,  // 113: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	37,  // 114: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	39,  // 115: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	94,  // 116: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	41,  // 117: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	42,  // 118: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	44,  // 119: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	62,  // 120: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
-	94,  // 121: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	50,  // 122: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	51,  // 123: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	53,  // 124: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	55,  // 125: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	69,  // 126: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
-	70,  // 127: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
-	71,  // 128: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
-	94,  // 129: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	59,  // 130: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	94,  // 131: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	72,  // 132: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
-	3,   // 133: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	4,   // 134: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	5,   // 135: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	7,   // 136: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	9,   // 137: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	25,  // 138: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	94,  // 139: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	23,  // 140: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	30,  // 141: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	32,  // 142: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	34,  // 143: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	38,  // 144: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	94,  // 145: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	40,  // 146: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	43,  // 147: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	94,  // 148: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	45,  // 149: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	63,  // 150: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
-	48,  // 151: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	34,  // 152: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	52,  // 153: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	54,  // 154: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	56,  // 155: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	94,  // 156: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
-	94,  // 157: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
-	94,  // 158: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
-	58,  // 159: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	60,  // 160: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	61,  // 161: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	73,  // 162: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
-	133, // [133:163] is the sub-list for method output_type
-	103, // [103:133] is the sub-list for method input_type
-	103, // [103:103] is the sub-list for extension type_name
-	103, // [103:103] is the sub-list for extension extendee
-	0,   // [0:103] is the sub-list for field type_name
+	85,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	97,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	97,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	9,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
+	26,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
+	1,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
+	1,   // 6: nstance.v1.GroupConfig.args:type_name -> nstance.v1.StringMap
+	2,   // 7: nstance.v1.GroupConfig.instance_types:type_name -> nstance.v1.StringList
+	2,   // 8: nstance.v1.GroupConfig.load_balancers:type_name -> nstance.v1.StringList
+	12,  // 9: nstance.v1.GroupConfig.demand:type_name -> nstance.v1.DemandSettings
+	20,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
+	17,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
+	2,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
+	98,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	98,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	98,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	98,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	13,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
+	14,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
+	15,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
+	16,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
+	86,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	98,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	19,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
+	19,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
+	18,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
+	19,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
+	19,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
+	87,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	21,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
+	21,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
+	88,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	11,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
+	89,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	98,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	90,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	28,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
+	11,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
+	45,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
+	48,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
+	12,  // 40: nstance.v1.GroupStatus.demand:type_name -> nstance.v1.DemandSettings
+	20,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
+	17,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
+	27,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
+	91,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
+	1,   // 45: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
+	2,   // 46: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
+	29,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
+	97,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	97,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	97,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	38,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
+	37,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
+	36,  // 53: nstance.v1.InstanceStatus.hold:type_name -> nstance.v1.Hold
+	97,  // 54: nstance.v1.Hold.until:type_name -> google.protobuf.Timestamp
+	97,  // 55: nstance.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	97,  // 56: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	35,  // 57: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
+	97,  // 58: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	97,  // 59: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	97,  // 60: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	26,  // 61: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
+	35,  // 62: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
+	48,  // 63: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
+	49,  // 64: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
+	49,  // 65: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
+	97,  // 66: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	97,  // 67: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	97,  // 68: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	97,  // 69: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	51,  // 70: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
+	97,  // 71: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	97,  // 72: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	97,  // 73: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	97,  // 74: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	97,  // 75: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	59,  // 76: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
+	97,  // 77: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	26,  // 78: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
+	97,  // 79: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	97,  // 80: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	35,  // 81: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
+	97,  // 82: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	68,  // 83: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
+	69,  // 84: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
+	70,  // 85: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
+	66,  // 86: nstance.v1.GetDemandResponse.explanation:type_name -> nstance.v1.DemandExplanation
+	97,  // 87: nstance.v1.DemandExplanation.blocked_until:type_name -> google.protobuf.Timestamp
+	67,  // 88: nstance.v1.DemandExplanation.offers:type_name -> nstance.v1.DemandOffer
+	97,  // 89: nstance.v1.DemandOffer.until:type_name -> google.protobuf.Timestamp
+	92,  // 90: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
+	93,  // 91: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
+	94,  // 92: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
+	97,  // 93: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
+	97,  // 94: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
+	99,  // 95: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
+	100, // 96: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
+	97,  // 97: nstance.v1.SetHoldRequest.until:type_name -> google.protobuf.Timestamp
+	95,  // 98: nstance.v1.StartOperationRequest.parameters:type_name -> nstance.v1.StartOperationRequest.ParametersEntry
+	97,  // 99: nstance.v1.StartOperationRequest.deadline:type_name -> google.protobuf.Timestamp
+	0,   // 100: nstance.v1.OperationStatus.state:type_name -> nstance.v1.OperationState
+	96,  // 101: nstance.v1.OperationStatus.results:type_name -> nstance.v1.OperationStatus.ResultsEntry
+	97,  // 102: nstance.v1.OperationStatus.started_at:type_name -> google.protobuf.Timestamp
+	97,  // 103: nstance.v1.OperationStatus.finished_at:type_name -> google.protobuf.Timestamp
+	97,  // 104: nstance.v1.OperationStatus.deadline:type_name -> google.protobuf.Timestamp
+	80,  // 105: nstance.v1.OperationStatus.marks:type_name -> nstance.v1.OperationMark
+	97,  // 106: nstance.v1.OperationMark.at:type_name -> google.protobuf.Timestamp
+	83,  // 107: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
+	101, // 108: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
+	97,  // 109: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
+	84,  // 110: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
+	102, // 111: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
+	103, // 112: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	97,  // 113: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
+	104, // 114: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
+	97,  // 115: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
+	3,   // 116: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	105, // 117: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	105, // 118: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	7,   // 119: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	105, // 120: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	22,  // 121: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	25,  // 122: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	23,  // 123: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	30,  // 124: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	32,  // 125: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	34,  // 126: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	39,  // 127: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	41,  // 128: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	105, // 129: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	43,  // 130: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	44,  // 131: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	46,  // 132: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	64,  // 133: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
+	105, // 134: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	52,  // 135: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	53,  // 136: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	55,  // 137: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	57,  // 138: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	71,  // 139: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
+	72,  // 140: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
+	73,  // 141: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
+	74,  // 142: nstance.v1.OperatorService.SetHold:input_type -> nstance.v1.SetHoldRequest
+	75,  // 143: nstance.v1.OperatorService.ClearHold:input_type -> nstance.v1.ClearHoldRequest
+	76,  // 144: nstance.v1.OperatorService.StartOperation:input_type -> nstance.v1.StartOperationRequest
+	77,  // 145: nstance.v1.OperatorService.GetOperation:input_type -> nstance.v1.GetOperationRequest
+	78,  // 146: nstance.v1.OperatorService.CancelOperation:input_type -> nstance.v1.CancelOperationRequest
+	105, // 147: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	61,  // 148: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	105, // 149: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	81,  // 150: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
+	4,   // 151: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	5,   // 152: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	6,   // 153: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	8,   // 154: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	10,  // 155: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	26,  // 156: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	105, // 157: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	24,  // 158: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	31,  // 159: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	33,  // 160: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	35,  // 161: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	40,  // 162: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	105, // 163: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	42,  // 164: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	45,  // 165: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	105, // 166: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	47,  // 167: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	65,  // 168: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
+	50,  // 169: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	35,  // 170: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	54,  // 171: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	56,  // 172: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	58,  // 173: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	105, // 174: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
+	105, // 175: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
+	105, // 176: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
+	36,  // 177: nstance.v1.OperatorService.SetHold:output_type -> nstance.v1.Hold
+	105, // 178: nstance.v1.OperatorService.ClearHold:output_type -> google.protobuf.Empty
+	79,  // 179: nstance.v1.OperatorService.StartOperation:output_type -> nstance.v1.OperationStatus
+	79,  // 180: nstance.v1.OperatorService.GetOperation:output_type -> nstance.v1.OperationStatus
+	79,  // 181: nstance.v1.OperatorService.CancelOperation:output_type -> nstance.v1.OperationStatus
+	60,  // 182: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	62,  // 183: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	63,  // 184: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	82,  // 185: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
+	151, // [151:186] is the sub-list for method output_type
+	116, // [116:151] is the sub-list for method input_type
+	116, // [116:116] is the sub-list for extension type_name
+	116, // [116:116] is the sub-list for extension extendee
+	0,   // [0:116] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
@@ -7026,27 +7760,28 @@ func file_nstance_v1_operator_proto_init() {
 	file_nstance_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[29].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[44].OneofWrappers = []any{
+	file_nstance_v1_operator_proto_msgTypes[45].OneofWrappers = []any{
 		(*ExplainRequest_Group)(nil),
 		(*ExplainRequest_InstanceId)(nil),
 	}
-	file_nstance_v1_operator_proto_msgTypes[53].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[54].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[69].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[55].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[62].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[70].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[71].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   86,
+			NumEnums:      1,
+			NumMessages:   96,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_nstance_v1_operator_proto_goTypes,
 		DependencyIndexes: file_nstance_v1_operator_proto_depIdxs,
+		EnumInfos:         file_nstance_v1_operator_proto_enumTypes,
 		MessageInfos:      file_nstance_v1_operator_proto_msgTypes,
 	}.Build()
 	File_nstance_v1_operator_proto = out.File

@@ -46,6 +46,11 @@ const (
 	OperatorService_PutAssignment_FullMethodName      = "/nstance.v1.OperatorService/PutAssignment"
 	OperatorService_DeleteAssignment_FullMethodName   = "/nstance.v1.OperatorService/DeleteAssignment"
 	OperatorService_ConfirmNode_FullMethodName        = "/nstance.v1.OperatorService/ConfirmNode"
+	OperatorService_SetHold_FullMethodName            = "/nstance.v1.OperatorService/SetHold"
+	OperatorService_ClearHold_FullMethodName          = "/nstance.v1.OperatorService/ClearHold"
+	OperatorService_StartOperation_FullMethodName     = "/nstance.v1.OperatorService/StartOperation"
+	OperatorService_GetOperation_FullMethodName       = "/nstance.v1.OperatorService/GetOperation"
+	OperatorService_CancelOperation_FullMethodName    = "/nstance.v1.OperatorService/CancelOperation"
 	OperatorService_WatchGroups_FullMethodName        = "/nstance.v1.OperatorService/WatchGroups"
 	OperatorService_WatchInstances_FullMethodName     = "/nstance.v1.OperatorService/WatchInstances"
 	OperatorService_WatchErrors_FullMethodName        = "/nstance.v1.OperatorService/WatchErrors"
@@ -152,6 +157,30 @@ type OperatorServiceClient interface {
 	// the assignment, whose credential is forgotten. FailedPrecondition: the epoch is not that
 	// of the stored assignment; NotFound: there is none.
 	ConfirmNode(ctx context.Context, in *ConfirmNodeRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// SetHold says that an instance may be silent or switched off for a while, because an
+	// operation goes on at its machine: until the hold ends, missing reports and a stopped
+	// machine are no failure, and the instance is not replaced by choice. It is durable when the
+	// call returns. There is one hold at a time; setting one for the same reason again moves its
+	// end. FailedPrecondition: the instance is leaving or has not registered, or a hold for a
+	// stronger reason is in force (reboot gives way to repave, and repave to power);
+	// InvalidArgument: the reason is none, or until is over.
+	SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*Hold, error)
+	// ClearHold ends a hold: reports are missing from now on, not from before. OK if there is
+	// none, and if it is for another reason than the named one: that one stays.
+	ClearHold(ctx context.Context, in *ClearHoldRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// StartOperation begins to switch the machine of an instance off or on, and answers once the
+	// operation is durable; a change of leader does not end it. The same id again is the same
+	// operation, and answers what has become of it. FailedPrecondition: the instance is not on
+	// hold for `power`, is leaving, has another operation or no node machine, or the provider
+	// cannot switch power; AlreadyExists: the id is that of another operation; InvalidArgument:
+	// the name is none, or a parameter does not belong to it.
+	StartOperation(ctx context.Context, in *StartOperationRequest, opts ...grpc.CallOption) (*OperationStatus, error)
+	// GetOperation says what has become of an operation, for 24h after its end. NotFound: there
+	// is none, or not any more.
+	GetOperation(ctx context.Context, in *GetOperationRequest, opts ...grpc.CallOption) (*OperationStatus, error)
+	// CancelOperation ends an operation of which nothing was sent to the provider yet; what was
+	// begun goes on. Repeat it until the operation is over. NotFound as for GetOperation.
+	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*OperationStatus, error)
 	// WatchGroups sends all groups as UPSERT and then every change. A subscriber that is
 	// too slow (256 events behind) is ended with ResourceExhausted and starts anew.
 	WatchGroups(ctx context.Context, in *emptypb.Empty, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GroupEvent], error)
@@ -436,6 +465,56 @@ func (c *operatorServiceClient) ConfirmNode(ctx context.Context, in *ConfirmNode
 	return out, nil
 }
 
+func (c *operatorServiceClient) SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*Hold, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Hold)
+	err := c.cc.Invoke(ctx, OperatorService_SetHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ClearHold(ctx context.Context, in *ClearHoldRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, OperatorService_ClearHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) StartOperation(ctx context.Context, in *StartOperationRequest, opts ...grpc.CallOption) (*OperationStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OperationStatus)
+	err := c.cc.Invoke(ctx, OperatorService_StartOperation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) GetOperation(ctx context.Context, in *GetOperationRequest, opts ...grpc.CallOption) (*OperationStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OperationStatus)
+	err := c.cc.Invoke(ctx, OperatorService_GetOperation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*OperationStatus, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OperationStatus)
+	err := c.cc.Invoke(ctx, OperatorService_CancelOperation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) WatchGroups(ctx context.Context, in *emptypb.Empty, opts ...grpc.CallOption) (grpc.ServerStreamingClient[GroupEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &OperatorService_ServiceDesc.Streams[0], OperatorService_WatchGroups_FullMethodName, cOpts...)
@@ -612,6 +691,30 @@ type OperatorServiceServer interface {
 	// the assignment, whose credential is forgotten. FailedPrecondition: the epoch is not that
 	// of the stored assignment; NotFound: there is none.
 	ConfirmNode(context.Context, *ConfirmNodeRequest) (*emptypb.Empty, error)
+	// SetHold says that an instance may be silent or switched off for a while, because an
+	// operation goes on at its machine: until the hold ends, missing reports and a stopped
+	// machine are no failure, and the instance is not replaced by choice. It is durable when the
+	// call returns. There is one hold at a time; setting one for the same reason again moves its
+	// end. FailedPrecondition: the instance is leaving or has not registered, or a hold for a
+	// stronger reason is in force (reboot gives way to repave, and repave to power);
+	// InvalidArgument: the reason is none, or until is over.
+	SetHold(context.Context, *SetHoldRequest) (*Hold, error)
+	// ClearHold ends a hold: reports are missing from now on, not from before. OK if there is
+	// none, and if it is for another reason than the named one: that one stays.
+	ClearHold(context.Context, *ClearHoldRequest) (*emptypb.Empty, error)
+	// StartOperation begins to switch the machine of an instance off or on, and answers once the
+	// operation is durable; a change of leader does not end it. The same id again is the same
+	// operation, and answers what has become of it. FailedPrecondition: the instance is not on
+	// hold for `power`, is leaving, has another operation or no node machine, or the provider
+	// cannot switch power; AlreadyExists: the id is that of another operation; InvalidArgument:
+	// the name is none, or a parameter does not belong to it.
+	StartOperation(context.Context, *StartOperationRequest) (*OperationStatus, error)
+	// GetOperation says what has become of an operation, for 24h after its end. NotFound: there
+	// is none, or not any more.
+	GetOperation(context.Context, *GetOperationRequest) (*OperationStatus, error)
+	// CancelOperation ends an operation of which nothing was sent to the provider yet; what was
+	// begun goes on. Repeat it until the operation is over. NotFound as for GetOperation.
+	CancelOperation(context.Context, *CancelOperationRequest) (*OperationStatus, error)
 	// WatchGroups sends all groups as UPSERT and then every change. A subscriber that is
 	// too slow (256 events behind) is ended with ResourceExhausted and starts anew.
 	WatchGroups(*emptypb.Empty, grpc.ServerStreamingServer[GroupEvent]) error
@@ -713,6 +816,21 @@ func (UnimplementedOperatorServiceServer) DeleteAssignment(context.Context, *Del
 }
 func (UnimplementedOperatorServiceServer) ConfirmNode(context.Context, *ConfirmNodeRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConfirmNode not implemented")
+}
+func (UnimplementedOperatorServiceServer) SetHold(context.Context, *SetHoldRequest) (*Hold, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetHold not implemented")
+}
+func (UnimplementedOperatorServiceServer) ClearHold(context.Context, *ClearHoldRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method ClearHold not implemented")
+}
+func (UnimplementedOperatorServiceServer) StartOperation(context.Context, *StartOperationRequest) (*OperationStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method StartOperation not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetOperation(context.Context, *GetOperationRequest) (*OperationStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOperation not implemented")
+}
+func (UnimplementedOperatorServiceServer) CancelOperation(context.Context, *CancelOperationRequest) (*OperationStatus, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelOperation not implemented")
 }
 func (UnimplementedOperatorServiceServer) WatchGroups(*emptypb.Empty, grpc.ServerStreamingServer[GroupEvent]) error {
 	return status.Error(codes.Unimplemented, "method WatchGroups not implemented")
@@ -1215,6 +1333,96 @@ func _OperatorService_ConfirmNode_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_SetHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetHoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).SetHold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_SetHold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).SetHold(ctx, req.(*SetHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ClearHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClearHoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ClearHold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ClearHold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ClearHold(ctx, req.(*ClearHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_StartOperation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartOperationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).StartOperation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_StartOperation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).StartOperation(ctx, req.(*StartOperationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_GetOperation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetOperationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetOperation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetOperation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetOperation(ctx, req.(*GetOperationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_CancelOperation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelOperationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).CancelOperation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_CancelOperation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).CancelOperation(ctx, req.(*CancelOperationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_WatchGroups_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(emptypb.Empty)
 	if err := stream.RecvMsg(m); err != nil {
@@ -1369,6 +1577,26 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ConfirmNode",
 			Handler:    _OperatorService_ConfirmNode_Handler,
+		},
+		{
+			MethodName: "SetHold",
+			Handler:    _OperatorService_SetHold_Handler,
+		},
+		{
+			MethodName: "ClearHold",
+			Handler:    _OperatorService_ClearHold_Handler,
+		},
+		{
+			MethodName: "StartOperation",
+			Handler:    _OperatorService_StartOperation_Handler,
+		},
+		{
+			MethodName: "GetOperation",
+			Handler:    _OperatorService_GetOperation_Handler,
+		},
+		{
+			MethodName: "CancelOperation",
+			Handler:    _OperatorService_CancelOperation_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

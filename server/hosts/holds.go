@@ -1,0 +1,154 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"nstance.dev/protos/identity"
+	"nstance.dev/server/cache"
+	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
+	"nstance.dev/server/refusal"
+)
+
+// HoldOptions are what [Holds] work with. All are required.
+type HoldOptions struct {
+	Instances Changer
+
+	// LongestOff is how long an instance may be switched off on purpose.
+	LongestOff func(cache.Instance) time.Duration
+
+	// Unavailable is the answer to an error of storage, which it may end the term for.
+	Unavailable func(error) error
+
+	Metrics *Metrics
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Changer makes changes of instances durable. [instances.Store] does.
+type Changer interface {
+	Change(ctx context.Context, id identity.ID, change func(*layout.InstanceRecord) error) (cache.Instance, error)
+}
+
+// Holds put the instances of a shard on hold, and end that. It is safe for concurrent use. A
+// hold stands in the record of its instance, so it outlives the leader. What follows from it
+// package fleet decides.
+type Holds struct {
+	opts HoldOptions
+	ctx  context.Context //nolint:containedctx // the leadership's: effects end with it, not with a caller
+}
+
+// NewHolds returns the holds of one leader's term, whose effects end with ctx.
+func NewHolds(ctx context.Context, opts HoldOptions) *Holds { return &Holds{opts: opts, ctx: ctx} }
+
+// errAsBefore says that there is nothing to be written.
+var errAsBefore = errors.New("the hold is as it was")
+
+// Set puts an instance on hold, durably, and returns the hold that is in force then. Until may
+// be zero: as long as possible. The instance is one of the caller's tenant.
+func (h *Holds) Set(ctx context.Context, in cache.Instance, reason fleet.HoldReason, until time.Time) (fleet.Hold, error) {
+	now := layout.At(h.opts.Now()).Time // as a record has it
+	until = layout.At(until).Time
+	longest := reason.Longest(h.opts.LongestOff(in))
+	switch {
+	case longest <= 0:
+		return fleet.Hold{}, h.answer("set", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "reason: %q must be one of reboot, repave, power", reason))
+	case !until.IsZero() && !until.After(now):
+		return fleet.Hold{}, h.answer("set", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "until: %s is over; the clock of the server says %s",
+			until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)))
+	}
+	var hold fleet.Hold
+	_, err := h.opts.Instances.Change(h.ctx, in.ID, func(rec *layout.InstanceRecord) (err error) {
+		hold, err = setHold(rec, reason, until, longest, now)
+		return err
+	})
+	switch {
+	case errors.Is(err, errAsBefore):
+		return hold, h.answer("set", nil)
+	case err != nil:
+		return fleet.Hold{}, h.answer("set", err)
+	}
+	h.opts.Log.InfoContext(ctx, "hold set", "instance", in.ID, "tenant", in.Group.Tenant, "group", in.Group.Name,
+		"until", hold.Until, "since", hold.Since, "reason", string(hold.Reason))
+	return hold, h.answer("set", nil)
+}
+
+// setHold notes a hold in a record, and returns the one that is in force then.
+func setHold(rec *layout.InstanceRecord, reason fleet.HoldReason, until time.Time, longest time.Duration, now time.Time) (fleet.Hold, error) {
+	switch {
+	case rec.Deletion != nil:
+		return fleet.Hold{}, refusal.New(refusal.FailedPrecondition, "INSTANCE_LEAVING", "instance %q is to be deleted: it cannot be put on hold", rec.ID)
+	case rec.RegisteredAt.IsZero():
+		return fleet.Hold{}, refusal.New(refusal.FailedPrecondition, "NOT_REGISTERED", "instance %q has not registered yet: it cannot be put on hold", rec.ID)
+	}
+	before := holdOf(rec)
+	next, ok := before.Set(reason, until, longest, now)
+	switch {
+	case !ok:
+		return before, refusal.New(refusal.FailedPrecondition, "ON_HOLD", "instance %q is on hold (%s) until %s; wait, or clear that hold",
+			rec.ID, before.Reason, before.Until.UTC().Format(time.RFC3339))
+	case next == before:
+		return before, errAsBefore
+	}
+	noteHold(rec, next)
+	return holdOf(rec), nil
+}
+
+// Clear ends the hold of an instance, durably; there need not be one. A hold for another
+// reason than the named one stays; an empty reason is any.
+func (h *Holds) Clear(ctx context.Context, in cache.Instance, reason fleet.HoldReason) error {
+	now := layout.At(h.opts.Now()).Time
+	if reason != "" && reason.Longest(time.Hour) <= 0 {
+		return h.answer("clear", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "reason: %q must be empty or one of reboot, repave, power", reason))
+	}
+	var was fleet.Hold
+	_, err := h.opts.Instances.Change(h.ctx, in.ID, func(rec *layout.InstanceRecord) error {
+		was = holdOf(rec)
+		next, changes := was.Clear(reason, now)
+		if !changes {
+			return errAsBefore
+		}
+		noteHold(rec, next)
+		return nil
+	})
+	switch {
+	case errors.Is(err, errAsBefore):
+		return h.answer("clear", nil)
+	case err != nil:
+		return h.answer("clear", err)
+	}
+	h.opts.Log.InfoContext(ctx, "hold cleared", "instance", in.ID, "tenant", in.Group.Tenant, "group", in.Group.Name,
+		"since", was.Since, "reason", string(was.Reason))
+	return h.answer("clear", nil)
+}
+
+// answer counts a call, and says why it was not carried out.
+func (h *Holds) answer(call string, err error) error {
+	var already *refusal.Error
+	switch {
+	case err == nil:
+		h.opts.Metrics.held(call, "done")
+	case errors.As(err, &already):
+		h.opts.Metrics.held(call, "refused")
+	default:
+		h.opts.Metrics.held(call, "failed")
+		return h.opts.Unavailable(err)
+	}
+	return err
+}
+
+// holdOf is the hold that a record has, as decisions see it.
+func holdOf(rec *layout.InstanceRecord) fleet.Hold {
+	if rec.Hold == nil {
+		return fleet.Hold{}
+	}
+	return fleet.Hold{Reason: fleet.HoldReason(rec.Hold.Reason), Since: rec.Hold.Since.Time, Until: rec.Hold.Until.Time}
+}
+
+// noteHold notes a hold in a record.
+func noteHold(rec *layout.InstanceRecord, hold fleet.Hold) {
+	rec.Hold = &layout.Hold{Reason: string(hold.Reason), Since: layout.At(hold.Since), Until: layout.At(hold.Until)}
+}
