@@ -103,10 +103,11 @@ func (r *renderer) mirror(text *strings.Builder, field string, mirror *nstancev1
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Scheme != "https" || u.Host == "":
-		r.problem(field, "%q is not an address such as https://mirror.example.com: the certificate of a mirror is always verified", address)
+		r.problem(field, "must be an address such as https://mirror.example.com: the certificate of a mirror is always verified")
 		return
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || !printable.MatchString(address) || strings.ContainsAny(address, `"\`):
-		r.problem(field, "%q must be a host and a path alone", address)
+		// It is not repeated: a password may be in it.
+		r.problem(field, "must be a host and a path alone")
 		return
 	case hasParent(u.Path):
 		r.problem(field, "%q must not contain ..", address)

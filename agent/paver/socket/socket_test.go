@@ -116,6 +116,27 @@ func TestWorkGoesInAndReportsComeOut(t *testing.T) {
 	}
 }
 
+// An empty report would say that the host runs nothing: before the host was looked at there is none.
+func TestNothingIsReportedBeforeTheFirstLook(t *testing.T) {
+	p, path := serve(t)
+	p.mu.Lock()
+	p.status = nil
+	p.mu.Unlock()
+	c := dial(t, path)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if s, err := c.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, %v", s, err)
+	}
+	c = dial(t, path)
+	if err := c.Take(t.Context(), pavertest.Work(pavertest.Assignment(7, nstancev1.MachineMode_MACHINE_MODE_PAVE, "1"))); err != nil {
+		t.Fatal(err)
+	}
+	if s := next(t, c); s.GetEpoch() != 7 {
+		t.Errorf("%v", s)
+	}
+}
+
 // What a peer says that is no message, or that is ignored, does not end the conversation.
 func TestWhatIsIgnored(t *testing.T) {
 	p, path := serve(t)
