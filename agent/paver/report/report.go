@@ -5,6 +5,7 @@ package report
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/agent/paver/journal"
@@ -73,7 +74,23 @@ func Status(in Input) *nstancev1.MachineStatus {
 			s.StartedAt = timestamppb.New(t.Started)
 		}
 	}
+	fit(s)
 	return s
+}
+
+// mostSize is how large a report is: one of more than 64 KiB would be dropped on its way, with a little
+// room for how far a stage is.
+const mostSize = 63 << 10
+
+// fit leaves out of a report what can best be done without until it is not too large.
+func fit(s *nstancev1.MachineStatus) {
+	if proto.Size(s) > mostSize && s.GetHost().GetFacts() != nil {
+		s.Host = proto.CloneOf(s.Host) // others have it too
+		s.Host.Facts = nil
+	}
+	for proto.Size(s) > mostSize && len(s.Drift) > 1 {
+		s.Drift = s.Drift[:len(s.Drift)/2]
+	}
 }
 
 // epoch is the highest one that was accepted.

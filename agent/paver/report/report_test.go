@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"nstance.dev/agent/paver/assignment"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/report"
@@ -111,5 +113,21 @@ func TestAReportIsBounded(t *testing.T) {
 	}
 	if s := report.Status(in); len(s.GetProblems()) != 16 {
 		t.Errorf("%d problems", len(s.GetProblems()))
+	}
+}
+
+// A report that is too large would be dropped on its way, and the host be taken for silent.
+func TestAReportIsNeverTooLarge(t *testing.T) {
+	long := strings.Repeat("x", 4000)
+	around := report.Surroundings{Host: &nstancev1.MachineHost{KernelArguments: long, Facts: &nstancev1.MachineFacts{ResolvConf: long, PodResolvConf: long, Paths: map[string]string{"/a": long, "/b": long, "/c": long}}}}
+	for i := range 32 {
+		s := report.Status(report.Input{View: transition.View{Journal: active()}, Slots: map[journal.Slot]report.Slot{"a": up}, Around: around, Now: now})
+		if size := proto.Size(s); size > 63<<10 {
+			t.Errorf("%d changed files: %d bytes", i, size)
+		}
+		if len(s.GetDrift()) == 0 != (i == 0) || (i < 11) != (s.GetHost().GetFacts() != nil) || around.Host.Facts == nil {
+			t.Errorf("%d changed files: %d are told, facts %v", i, len(s.GetDrift()), s.GetHost().GetFacts() != nil)
+		}
+		around.Drift = append(around.Drift, &nstancev1.MachineDrift{Path: long})
 	}
 }
