@@ -18,6 +18,7 @@ import (
 	"nstance.dev/operator/backoff"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/controllers/cluster"
+	"nstance.dev/operator/controllers/hosts/operations"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/demand/translate"
 	"nstance.dev/operator/hosts/pullsecrets"
@@ -95,11 +96,12 @@ type shardState struct {
 
 // hostState is what features of host machines have in common.
 type hostState struct {
-	reports   *reports.Store
-	versions  *versions.Reconciler
-	apiServer func() string // version of the API server
-	secrets   *pullsecrets.Checker
-	counts    *metrics.Hosts
+	reports    *reports.Store
+	versions   *versions.Reconciler
+	operations *operations.Reconciler
+	apiServer  func() string // version of the API server
+	secrets    *pullsecrets.Checker
+	counts     *metrics.Hosts
 }
 
 // recorder is the name under which events are sent.

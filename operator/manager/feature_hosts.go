@@ -21,6 +21,7 @@ import (
 	"nstance.dev/operator/controllers/hosts/selection"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/hosts/assignment"
+	"nstance.dev/operator/hosts/inplace"
 	"nstance.dev/operator/hosts/pullsecrets"
 	"nstance.dev/operator/hosts/serverstate"
 	"nstance.dev/operator/metrics"
@@ -70,14 +71,15 @@ var hostFeature = feature{
 		})
 		w.shardState.hosts.versions, w.shardState.hosts.apiServer, w.shardState.hosts.counts = v, version.Get, counts
 		w.shardState.hosts.secrets = pullsecrets.New(w.live, w.settings.Namespace, time.Now)
+		w.shardState.hosts.operations = operations.New(operations.Options{
+			Client: w.mgr.GetClient(), Live: w.live, Events: events, Log: w.notices.log, Now: time.Now, Finished: counts.OperationFinished,
+		})
 		selected := selection.Options{Client: w.mgr.GetClient(), Live: w.live, Events: events, APIServer: version.Get, SecretMissing: w.shardState.hosts.secrets.Missing, Now: time.Now}
 		return errors.Join(
 			w.mgr.Add(version),
 			v.SetupWithManager(w.mgr, w.controllerOptions()),
 			selection.SetupWithManager(ctx, w.mgr, selected, w.controllerOptions(), w.controllerOptions()),
-			operations.New(operations.Options{
-				Client: w.mgr.GetClient(), Live: w.live, Events: events, Log: w.notices.log, Now: time.Now, Finished: counts.OperationFinished,
-			}).SetupWithManager(ctx, w.mgr, w.controllerOptions()),
+			w.shardState.hosts.operations.SetupWithManager(ctx, w.mgr, w.controllerOptions()),
 		)
 	},
 	objects: func(ctx context.Context, w wiring) error {
@@ -130,6 +132,7 @@ var hostNodeFeature = feature{
 			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warn, Log: w.notices.log, Now: time.Now,
 			Count: host.Counters{Repaved: hosts.counts.Repaved, Back: hosts.counts.Back},
 		})
+		hosts.operations.Carry(hostsv1.ExecutorController, &inplace.Applier{Versions: w.mgr.GetClient(), Nodes: w.workload.GetClient()})
 		requests := csr.New(csr.Options{
 			Machines: w.mgr.GetClient(), Requests: w.workload.GetClient(), ServiceAccount: "system:serviceaccount:" + w.settings.Namespace + ":" + nodeBootstrap,
 			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warn, Log: w.notices.log, Now: time.Now, Decided: func(v csr.Verdict) { hosts.counts.Request(string(v)) },

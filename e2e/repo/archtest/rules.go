@@ -498,6 +498,7 @@ var pureDirs = []string{
 // same rules.
 var pureFiles = []string{
 	"server/offers/book.go", "server/offers/class.go", "server/offers/groups.go", "server/offers/offering.go", "server/offers/pools.go", "server/offers/types.go",
+	"operator/hosts/inplace/decide.go",
 	"operator/drain/action.go", "operator/drain/classify.go", "operator/drain/clusterapi.go", "operator/drain/decision.go", "operator/drain/done.go",
 	"operator/drain/observe.go", "operator/drain/phases.go", "operator/drain/result.go", "operator/drain/state.go", "operator/drain/step.go",
 	"operator/drain/evaluate.go", "operator/drain/source.go", "operator/drain/turn.go",

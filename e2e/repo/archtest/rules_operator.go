@@ -38,6 +38,7 @@ var operatorLayers = []layer{
 	inOperator("hosts/lifecycle", "api/hosts/v1alpha1", "status"),
 	inOperator("hosts/assignment", "api/hosts/v1alpha1", "hosts/versions", "protos/nstance/v1"),
 	inOperator("hosts/pullsecrets"),
+	inOperator("hosts/inplace", "api/hosts/v1alpha1", "hosts/operations", "hosts/versions"),
 	inOperator("hosts/reports", "api/hosts/v1alpha1", "hosts/lifecycle", "shards", "protos/nstance/v1"),
 	inOperator("demand/objects", "api/demand/v1alpha1"),
 	inOperator("demand/penaltyfile", "demand/translate"),

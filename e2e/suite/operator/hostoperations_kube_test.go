@@ -79,8 +79,8 @@ func (w *operating) start(t *testing.T) {
 	config.QPS = -1
 	var dead atomic.Bool
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return mortal{next, &dead} })
-	yes, grace := true, time.Second // the recorder of events does not give up on a dead connection
-	o := ctrl.Options{Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"}, GracefulShutdownTimeout: &grace}
+	yes, no := true, false
+	o := ctrl.Options{Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"}}
 	o.Controller.SkipNameValidation = &yes
 	mgr, err := ctrl.NewManager(config, o)
 	if err != nil {
@@ -93,7 +93,9 @@ func (w *operating) start(t *testing.T) {
 	r := controllers.New(controllers.Options{
 		Client: mgr.GetClient(), Live: live, Events: mgr.GetEventRecorder("nstance-operator"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})
-	if err := r.SetupWithManager(t.Context(), mgr, controller.Options{MaxConcurrentReconciles: 10, SkipNameValidation: &yes, RateLimiter: backoff.Limiter()}); err != nil {
+	some := controller.Options{MaxConcurrentReconciles: 10, SkipNameValidation: &yes, RateLimiter: backoff.Limiter()}
+	some.UsePriorityQueue = &no // that one may hang when it is shut down full, which is no end of a process
+	if err := r.SetupWithManager(t.Context(), mgr, some); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

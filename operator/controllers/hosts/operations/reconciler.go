@@ -42,8 +42,9 @@ type Reconciler struct {
 	ledger ledger
 	wakes  chan string
 
-	mu      sync.Mutex
-	counted map[types.UID]time.Time // when the counts of a parent were written last
+	mu       sync.Mutex
+	counted  map[types.UID]time.Time // when the counts of a parent were written last
+	carriers map[string]Carrier      // by the name of the executor
 }
 
 // New returns a reconciler.
@@ -51,13 +52,20 @@ func New(o Options) *Reconciler {
 	if o.Finished == nil {
 		o.Finished = func(*hostsv1.MachineOperation) {}
 	}
-	return &Reconciler{opts: o, ledger: ledger{names: map[string]object{}}, wakes: make(chan string, 1024), counted: map[types.UID]time.Time{}}
+	return &Reconciler{opts: o, ledger: ledger{names: map[string]object{}}, wakes: make(chan string, 1024), counted: map[types.UID]time.Time{}, carriers: map[string]Carrier{}}
 }
 
 var manager = status.FieldManager("hosts-operations")
 
 // shortly is when an operation is looked at again that another one has just overtaken.
 const shortly = 200 * time.Millisecond
+
+// carryAgain is when the next step of an operation is made that is not done yet, and offerAgain when it is looked at whether
+// somebody offers one: executors of this process may come later.
+const (
+	carryAgain = 5 * time.Second
+	offerAgain = 30 * time.Second
+)
 
 // countEvery is how often the counts of children are written at most, where nothing else is new.
 const countEvery = time.Second
@@ -88,6 +96,10 @@ func (r *Reconciler) single(ctx context.Context, op *hostsv1.MachineOperation) (
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	done, step, err := r.carried(ctx, op)
+	if err != nil || done {
+		return step, err
+	}
 	d := operations.Decide(in, r.opts.Now())
 	if d.Delete {
 		return ctrl.Result{}, r.remove(ctx, op)
@@ -111,6 +123,9 @@ func (r *Reconciler) single(ctx context.Context, op *hostsv1.MachineOperation) (
 	if err := r.label(ctx, op, labels); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.claim(ctx, op, d.Executor); err != nil {
+		return ctrl.Result{}, err
+	}
 	if d.Executor == "" && !operations.Finished(d.Status.State) {
 		if err := r.settle(ctx, op, had != ""); err != nil {
 			return ctrl.Result{}, err
@@ -118,6 +133,12 @@ func (r *Reconciler) single(ctx context.Context, op *hostsv1.MachineOperation) (
 	}
 	if in.Busy != "" { // whose object may be gone, and then nobody says that it has ended
 		d.After = min(d.After, operations.LostAfter)
+	}
+	if d.Status.Reason == hostsv1.ReasonNoExecutor && d.After > 0 {
+		d.After = min(d.After, offerAgain)
+	}
+	if step.RequeueAfter > 0 {
+		return step, nil
 	}
 	return ctrl.Result{RequeueAfter: d.After}, nil
 }
@@ -225,6 +246,7 @@ func (r *Reconciler) observe(ctx context.Context, op *hostsv1.MachineOperation) 
 	switch err := r.opts.Client.Get(ctx, client.ObjectKey{Name: string(op.Spec.MachineRef.Name)}, m); {
 	case err == nil:
 		in.Machine = machine(m)
+		in.Machine.Executors = r.offered(m)
 	case client.IgnoreNotFound(err) != nil:
 		return in, fmt.Errorf("read HostMachine %s: %w", op.Spec.MachineRef.Name, err)
 	}

@@ -2,6 +2,7 @@ package operations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -308,6 +309,68 @@ func TestM73M74_FanOutOverMachines(t *testing.T) {
 				t.Errorf("it is still there: %+v", op.Status)
 			}
 		}
+	})
+}
+
+// carrier is an executor of the operator's own process. It is done at the step that is told, and never before.
+type carrier struct {
+	steps, doneAt int
+	err           error
+}
+
+func (*carrier) Offers(*hostsv1.HostMachine) []string {
+	return []string{"applyConfiguration", "packetCapture"}
+}
+
+func (c *carrier) Carry(_ context.Context, op *hostsv1.MachineOperation, m *hostsv1.HostMachine) (*operations.Outcome, error) {
+	c.steps++
+	if c.err != nil || c.steps < c.doneAt {
+		return nil, c.err
+	}
+	return &operations.Outcome{Message: op.Name + " on " + m.Name}, nil
+}
+
+// M75, M78, M79: the operator's own executor claims before it acts, goes on where a process was killed, and ends at the deadline.
+func TestM75M78_OwnExecutor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, "box")
+		apply := func(spec *hostsv1.MachineOperationSpec) { spec.OperationName = "applyConfiguration" }
+		s.ask("a", "box", apply)
+		s.settle()
+		s.says("a", "Pending/NoExecutor")
+		if after := s.look("a").RequeueAfter; after > offerAgain {
+			t.Errorf("it is looked at again in %s", after)
+		}
+		c := &carrier{doneAt: 3}
+		s.r.Carry(hostsv1.ExecutorController, c)
+		s.look("a")
+		s.says("a", "InProgress/Claimed")
+		if c.steps != 0 {
+			t.Error("it acts before its claim is acknowledged")
+		}
+		if after := s.look("a").RequeueAfter; after != carryAgain || c.steps != 1 {
+			t.Errorf("after %d steps it is looked at again in %s", c.steps, after)
+		}
+		s.restart()
+		s.r.Carry(hostsv1.ExecutorController, c)
+		s.look("a")
+		s.look("a")
+		s.settle()
+		s.says("a", "Complete/Succeeded")
+		if op := s.get("a"); op.Status.Executor != hostsv1.ExecutorController || op.Status.Message != "a on box" || c.steps != 3 {
+			t.Errorf("%+v after %d steps", op.Status, c.steps)
+		}
+
+		seconds := int32(60)
+		s.ask("b", "box", func(spec *hostsv1.MachineOperationSpec) { apply(spec); spec.TimeoutSeconds = &seconds })
+		c.err = errors.New("the Node cannot be read")
+		s.look("b")
+		if _, err := s.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "b"}}); err == nil {
+			t.Error("what is worth another try is no error")
+		}
+		time.Sleep(time.Minute)
+		s.settle()
+		s.says("b", "Failed/Timeout")
 	})
 }
 

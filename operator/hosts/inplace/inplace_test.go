@@ -1,0 +1,131 @@
+package inplace
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/testworld"
+)
+
+func template(labels map[string]hostsv1.LabelValue, taints ...hostsv1.Taint) *hostsv1.Template {
+	return &hostsv1.Template{
+		Image:      hostsv1.Image{Type: hostsv1.ImageOCI, OCI: &hostsv1.OCIImage{Reference: "node:1"}},
+		Kubernetes: hostsv1.Kubernetes{Version: "v1.36.3", NodeLabels: labels, Taints: taints},
+	}
+}
+
+func gpu(value hostsv1.LabelValue) hostsv1.Taint {
+	return hostsv1.Taint{Key: "gpu", Value: value, Effect: corev1.TaintEffectNoSchedule}
+}
+
+// M56: labels and taints are changed where the Node has them as they were applied, one change after the other, and nothing
+// that somebody else has set.
+func TestM56_LabelsAndTaintsInPlace(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"tier": "a", "old": "x", "group": "wins", "foreign": "y"}}}
+	node.Spec.Taints = []corev1.Taint{{Key: "gpu", Value: "one", Effect: corev1.TaintEffectNoSchedule}, {Key: "cordon", Effect: corev1.TaintEffectNoSchedule}}
+	built := template(map[string]hostsv1.LabelValue{"tier": "a", "old": "x", "group": "loses"}, gpu("one"))
+	step := func(wanted *hostsv1.Template, changed, kept string) {
+		t.Helper()
+		d, err := Decide(node, built, wanted)
+		if err != nil || strings.Join(d.Changed, ", ") != changed || strings.Join(d.Kept, ", ") != kept || (d.Node != nil) != (changed != "") {
+			t.Fatalf("%v: %+v", err, d)
+		}
+		if d.Node != nil {
+			node = d.Node
+		}
+	}
+	step(template(map[string]hostsv1.LabelValue{"tier": "b", "new": "z", "group": "again"}, gpu("two")), "label new, label old, label tier, taint gpu:NoSchedule", "label group")
+	step(template(map[string]hostsv1.LabelValue{"tier": "b", "new": "z", "group": "again"}, gpu("two")), "", "label group")
+	node.Labels["new"] = "changed by hand"
+	step(template(map[string]hostsv1.LabelValue{"tier": "c", "group": "again"}), "label tier, taint gpu:NoSchedule", "label group, label new")
+	want := map[string]string{"tier": "c", "new": "changed by hand", "group": "wins", "foreign": "y"}
+	for key, value := range want {
+		if node.Labels[key] != value {
+			t.Errorf("label %s is %q, want %q", key, node.Labels[key], value)
+		}
+	}
+	if len(node.Labels) != len(want) || len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "cordon" {
+		t.Errorf("labels %v, taints %v", node.Labels, node.Spec.Taints)
+	}
+	node.Annotations[Annotation] = "{"
+	if _, err := Decide(node, built, built); err == nil {
+		t.Error("an annotation that cannot be read is taken for one")
+	}
+}
+
+// M56: everything else takes a repave, and is listed; nothing is changed then.
+func TestM56_WhatTakesARepaveIsListed(t *testing.T) {
+	built, wanted := template(nil), template(map[string]hostsv1.LabelValue{"tier": "b"})
+	wanted.Kubernetes.Version, wanted.Image.OCI.Reference = "v1.36.4", "node:2"
+	wanted.Host = &hostsv1.HostSettings{Sysctls: map[string]hostsv1.SettingValue{"vm.swappiness": "1"}}
+	d, err := Decide(&corev1.Node{}, built, wanted)
+	if want := []string{"host.sysctls", "image.oci", "kubernetes.version"}; err != nil || !slices.Equal(d.Repave, want) || d.Node != nil || d.Changed != nil {
+		t.Errorf("%+v, %v", d, err)
+	}
+	explicit := template(nil)
+	explicit.Kubernetes.ClusterDomain = "cluster.local"
+	if d, err := Decide(&corev1.Node{}, built, explicit); err != nil || d.Repave != nil || d.Node != nil {
+		t.Errorf("a default that is written out differs: %+v, %v", d, err)
+	}
+}
+
+// M56: what an operation says of each machine.
+func TestM56_Carry(t *testing.T) {
+	version := func(n int32, template *hostsv1.Template) *hostsv1.MachineConfigurationVersion {
+		v := &hostsv1.MachineConfigurationVersion{ObjectMeta: metav1.ObjectMeta{Name: map[int32]string{1: "gpu-v1", 2: "gpu-v2", 3: "gpu-v3"}[n]}}
+		v.Spec.ConfigurationName, v.Spec.Version, v.Spec.Template = "gpu", n, *template
+		return v
+	}
+	other := template(nil)
+	other.Kubernetes.Version = "v1.36.4"
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", Labels: map[string]string{"tier": "a"}}}
+	api := testworld.NewClientBuilder(t).WithObjects(
+		version(1, template(map[string]hostsv1.LabelValue{"tier": "a"})), version(2, template(map[string]hostsv1.LabelValue{"tier": "b"})), version(3, other), node).Build()
+	a := &Applier{Versions: api, Nodes: api}
+	op := &hostsv1.MachineOperation{}
+	carry := func(desired int32, uid string) string {
+		t.Helper()
+		m := &hostsv1.HostMachine{}
+		m.Status.NodeRef = &hostsv1.NodeReference{Name: "n1", UID: uid}
+		ref := hostsv1.VersionReference{Name: "gpu", Version: 1}
+		m.Status.Configuration = &hostsv1.ConfigurationStatus{Applied: &hostsv1.AppliedVersion{VersionReference: ref}, Desired: &hostsv1.VersionReference{Name: "gpu", Version: desired}}
+		o, err := a.Carry(t.Context(), op, m)
+		switch {
+		case err != nil:
+			return err.Error()
+		case o.Failed:
+			return o.Reason + ": " + o.Message
+		}
+		return o.Message + ": " + o.Results["changed"]
+	}
+	for _, tt := range []struct {
+		desired    int32
+		uid, want  string
+		disruptive hostsv1.ParameterValue
+	}{
+		{1, "u1", "labels and taints of version 1 of gpu: ", ""},
+		{2, "u2", "NotJoined: Node n1 is another one", ""},
+		{2, "u1", "labels and taints of version 2 of gpu: label tier", ""},
+		{2, "u1", "labels and taints of version 2 of gpu: ", ""},
+		{3, "u1", "NeedsRepave: these fields take a repave: kubernetes.version", ""},
+		{3, "u1", "NeedsRepave: these fields take a repave, which this release begins only when the Node is deleted: kubernetes.version", "true"},
+		{4, "u1", "gpu-v4", ""},
+	} {
+		op.Spec.Parameters = map[string]hostsv1.ParameterValue{"disruptive": tt.disruptive}
+		if got := carry(tt.desired, tt.uid); !strings.Contains(got, tt.want) {
+			t.Errorf("to version %d: %q, want %q", tt.desired, got, tt.want)
+		}
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || node.Labels["tier"] != "b" {
+		t.Errorf("labels %v, %v", node.Labels, err)
+	}
+	if o, err := a.Carry(t.Context(), op, &hostsv1.HostMachine{}); err != nil || o.Reason != ReasonNotJoined {
+		t.Errorf("without a Node: %+v, %v", o, err)
+	}
+}
