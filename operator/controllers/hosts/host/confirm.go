@@ -23,6 +23,11 @@ func (r *Reconciler) confirm(ctx context.Context, p *pass) error {
 			return err
 		}
 	}
+	// Once the host has been told nothing is left to be done for the Node, so what may fail comes before.
+	p.memory.credential = nil
+	if err := r.opts.Credentials.Revoke(ctx, p.m.Name); err != nil {
+		return err
+	}
 	if j.BootID != "" {
 		server, err := r.server(p.m)
 		if err != nil {
@@ -32,10 +37,6 @@ func (r *Reconciler) confirm(ctx context.Context, p *pass) error {
 		if err := server.ConfirmNode(ctx, request); err != nil {
 			return fmt.Errorf("confirm epoch %d of HostMachine %s: %w", j.Epoch, p.m.Name, err)
 		}
-	}
-	p.memory.credential = nil
-	if err := r.opts.Credentials.Revoke(ctx, p.m.Name); err != nil {
-		return err
 	}
 	away := false
 	if j.Told { // and may be gone again
