@@ -89,9 +89,12 @@ func (h *Host) Do(ctx context.Context, w Work) (transition.Result, error) {
 		return transition.Result{}, h.stopKubelet(ctx, w)
 	case transition.GiveUp:
 		// A newer assignment may have taken the place of one that had stopped it already.
-		return transition.Result{}, errors.Join(h.startKubelet(ctx, w.Step.Slot), h.opts.Runner.Enable(ctx, w.Step.Slot))
-	case transition.TakeOver, transition.Refuse:
-		return transition.Result{}, h.startKubelet(ctx, w.Step.Slot)
+		return transition.Result{}, errors.Join(h.startKubelet(ctx, w.Step.Slot, "start"), h.opts.Runner.Enable(ctx, w.Step.Slot))
+	case transition.Refuse:
+		return transition.Result{}, h.startKubelet(ctx, w.Step.Slot, "start")
+	case transition.TakeOver:
+		// A kubelet makes its Node when it starts, and not again if that was deleted before anybody missed it.
+		return transition.Result{}, h.startKubelet(ctx, w.Step.Slot, "restart")
 	case transition.FetchRoot:
 		return transition.Result{}, h.fetch(ctx, w)
 	case transition.BuildSlot, transition.RefreshSlot:

@@ -83,8 +83,9 @@ func (h *Host) stopPods(ctx context.Context, s journal.Slot, limit time.Duration
 	}
 }
 
-// startKubelet lets the machine's Node join again. Without a machine there is nothing to start.
-func (h *Host) startKubelet(ctx context.Context, s journal.Slot) error {
+// startKubelet lets the machine's Node join again: by start, or by restart where the kubelet may run.
+// Without a machine there is nothing to start.
+func (h *Host) startKubelet(ctx context.Context, s journal.Slot, how string) error {
 	if s == journal.None {
 		return nil
 	}
@@ -92,7 +93,7 @@ func (h *Host) startKubelet(ctx context.Context, s journal.Slot) error {
 	if err != nil || state.Phase != journal.Running {
 		return err
 	}
-	return h.exec(ctx, s, 20*time.Second, "systemctl", "start", kubelet)
+	return h.exec(ctx, s, 20*time.Second, "systemctl", how, kubelet)
 }
 
 // stop halts a machine in order: the kubelet, so that nothing starts Pods again, then the Pods,

@@ -62,7 +62,7 @@ type Kind string
 const (
 	Wait         Kind = "wait"         // nothing, until Until or until something changes
 	Begin        Kind = "begin"        // write the transition down
-	TakeOver     Kind = "take over"    // see that the kubelet runs; write down that this is what was assigned
+	TakeOver     Kind = "take over"    // restart the kubelet, so that it makes its Node if that is gone; write down that this is what was assigned
 	Refuse       Kind = "refuse"       // see that the kubelet runs; write down that the assignment cannot be carried out
 	FreeSlot     Kind = "free"         // delete the tree of the slot that can be done without
 	KillSlot     Kind = "kill"         // kill what runs in the slot, at once

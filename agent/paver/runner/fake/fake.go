@@ -129,7 +129,7 @@ func (m *machine) systemctl(argv []string) command.Output {
 		return command.Output{}
 	}
 	switch argv[1] {
-	case "start":
+	case "start", "restart":
 		m.kubelet = true
 	case "stop", "kill":
 		m.kubelet = false
