@@ -21,7 +21,7 @@ func conditions(in Input, d Decision) []metav1.Condition {
 	}
 	all := []metav1.Condition{node(in), ready(in)}
 	ofHost := []metav1.Condition{
-		connected(in), preflight(in.Host.Report), paved(in), repaveFailed(in), drifted(in.Host.Report),
+		connected(in), preflight(in.Host.Report), paved(in, d), repaveFailed(in), drifted(in.Host.Report),
 	}
 	for _, c := range ofHost {
 		if was := meta.FindStatusCondition(m.Status.Conditions, c.Type); was != nil && stays(in, c.Type) {
@@ -105,10 +105,13 @@ var stageReasons = map[Stage]string{
 }
 
 // paved says whether a slot runs what is assigned.
-func paved(in Input) metav1.Condition {
+func paved(in Input, d Decision) metav1.Condition {
 	const c = hostsv1.ConditionPaved
 	a, r := assigned(in.Machine), in.Host.Report
-	if a == nil {
+	switch {
+	case a == nil && d.Row == RowFirst && d.Action == None:
+		return status.False(c, hostsv1.ReasonNotAssigned, "the host was not told to build anything: "+d.Reason)
+	case a == nil:
 		return status.False(c, hostsv1.ReasonNotAssigned, "the host was not told to build anything")
 	}
 	slot := r.running()

@@ -175,13 +175,20 @@ func first(in Input) Decision {
 		return wait("the host has not reported")
 	case check != nil:
 		return wait("the host is not fit: %s: %s", check.ID, check.Message)
-	case r.Stage.building() || r.Stage == StageResetting:
+	case r.Stage == StageResetting, r.Stage.building() && r.Attempts == 0 && !r.CredentialNeeded:
 		return wait("the host is in stage %s of another assignment", r.Stage)
 	}
 	d := Decision{Row: RowFirst, Action: Assign, Assignment: Assignment{Epoch: next(in)}}
 	switch running := r.running(); {
 	case running == nil && in.Node.there() && in.Node.MachineUID != string(m.UID):
 		return wait("Node %s exists and was not built here; delete it, or give the HostMachine another node name", m.NodeName())
+	case r.Stage.building():
+		// Whose it was is gone, and nobody else helps it: what has to join would never be confirmed.
+		d.Reason = "what the host builds was assigned for another HostMachine, and fails"
+		d.Assignment.Mode, d.Assignment.Reason, d.Assignment.ExpectedNodeUID = hostsv1.ModePave, ReasonFirst, in.Node.UID
+		if running != nil {
+			d.Assignment.Mode = hostsv1.ModeRepave
+		}
 	case running == nil:
 		d.Reason = "the host has no node machine"
 		d.Assignment.Mode, d.Assignment.Reason = hostsv1.ModePave, ReasonFirst

@@ -213,6 +213,12 @@ func TestM42_FirstAssignment(t *testing.T) {
 			in.Host.Report = &Report{Epoch: 3, Stage: StageRunning, Slots: []Slot{{State: hostsv1.SlotRunning, Version: version(1), Epoch: 3, BootID: "b"}}}
 		}), Decision{Row: RowFirst, Action: None, Reason: "the host has not taken the reset that the shard keeps for it, epoch 4"}},
 		{"the host builds for another machine", with(fresh(), func(in *Input) { in.Host.Report = &Report{Epoch: 4, Stage: StageBuild} }), wait},
+		{"M61: the host builds for another machine, and fails", with(fresh(), func(in *Input) { in.Host.Report = &Report{Epoch: 4, Stage: StageBoot, Attempts: 1} }),
+			Decision{Row: RowFirst, Action: Assign, Assignment: but(pave(), func(a *Assignment) { a.Epoch = 5 })}},
+		{"M61: the host builds for another machine, and waits for a credential", with(fresh(), func(in *Input) {
+			in.Host.Report = &Report{Epoch: 4, Stage: StageGuard, CredentialNeeded: true}
+			in.Host.Report.Slots = []Slot{{State: hostsv1.SlotRunning, Version: version(1), Epoch: 3, BootID: "boot-1"}}
+		}), Decision{Row: RowFirst, Action: Assign, Assignment: but(pave(), func(a *Assignment) { a.Epoch, a.Mode = 5, hostsv1.ModeRepave })}},
 	})
 }
 
