@@ -268,7 +268,7 @@ func unheard(in Input) bool {
 func publish(in Input, now time.Time) (d Decision, told bool) {
 	m, a, r, s := in.Machine, assigned(in.Machine), in.Host.Report, in.Host.Stored
 	d = Decision{Row: RowTold, Action: Publish, After: soon}
-	adopts := m.Status.Repave != nil && m.Status.Repave.Mode == hostsv1.ModeAdopt
+	adopts := adopts(m)
 	switch {
 	case s == nil || s.Epoch < a.Epoch:
 		if m.Spec.Paused {
@@ -320,10 +320,19 @@ func building(in Input) Decision {
 	return d
 }
 
+// adopts is whether what is assigned is what a host ran already.
+func adopts(m *hostsv1.HostMachine) bool {
+	return m.Status.Repave != nil && m.Status.Repave.Mode == hostsv1.ModeAdopt
+}
+
 // forgotten is whether a host builds again what had joined: it has lost its journal, or the machine
-// before it heard of that. No credential is made for what has joined, so it would wait for one for ever.
+// before it heard of that. No credential is made for what has joined, so it would wait for one for ever;
+// and what was taken over cannot be taken over again.
 func forgotten(in Input) bool {
 	a, r, s := assigned(in.Machine), in.Host.Report, in.Host.Stored
+	if adopts(in.Machine) {
+		return r.failed(a.Epoch) != nil && r.running() == nil
+	}
 	return r.Stage.building() && r.running() == nil && r.CredentialNeeded && r.Epoch == a.Epoch && s != nil && s.Epoch == a.Epoch && s.Confirmed != ""
 }
 

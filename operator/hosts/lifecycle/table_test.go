@@ -354,6 +354,10 @@ func TestM61_AHostThatHasForgottenItsMachine(t *testing.T) {
 		{"its Node is there", forgot(), again("node-1")},
 		{"its Node is gone", with(forgot(), func(in *Input) { in.Node = Node{Presence: NodeAbsent} }), again("")},
 		{"the machine ended before it heard that it has joined", with(forgot(), func(in *Input) { in.Host.Report.Stage = StageBoot }), again("node-1")},
+		{"what it was to take over is gone", with(forgot(), func(in *Input) {
+			in.Machine.Status.Repave.Mode = hostsv1.ModeAdopt
+			in.Host.Report = &Report{Epoch: 1, Stage: StageFailed, Failure: &Failure{Epoch: 1, Reason: "AdoptRefused", Outcome: OutcomeKept}}
+		}), again("node-1")},
 		{"it is paused", with(forgot(), func(in *Input) { in.Machine.Spec.Paused = true }), Decision{Row: RowBlocked, Action: None}},
 		{"a machine runs", with(forgot(), func(in *Input) { in.Host.Report.Slots = runs().Host.Report.Slots }), wait},
 		{"it can go on", with(forgot(), func(in *Input) { in.Host.Report.CredentialNeeded = false }), wait},

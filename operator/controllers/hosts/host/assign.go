@@ -43,7 +43,10 @@ func (r *Reconciler) assign(ctx context.Context, p *pass) error {
 		}
 		s.Repave = &hostsv1.RepaveStatus{
 			Epoch: a.Epoch, Mode: a.Mode, Reason: a.Reason, StartedAt: &began, ExpectedNodeUID: a.ExpectedNodeUID,
-			Retry: p.m.Annotations[hostsv1.AnnotationRetry], ReplacedBootID: runningBoot(p.in.Host.Report),
+			Retry: p.m.Annotations[hostsv1.AnnotationRetry],
+		}
+		if a.Mode != hostsv1.ModeAdopt { // which replaces nothing
+			s.Repave.ReplacedBootID = runningBoot(p.in.Host.Report)
 		}
 		if s.NodeRef != nil {
 			s.NodeRef = &hostsv1.NodeReference{Name: s.NodeRef.Name}
