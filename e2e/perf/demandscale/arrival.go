@@ -35,6 +35,7 @@ const requestsGoal = 1300
 // arrive measures an arrival in a cluster without Nodes, and leaves the Pods there.
 func (w *world) arrive(a arrival) []bench.Row {
 	w.t.Helper()
+	w.atLeast(rollupsMetric, 1) // the operator has started, which is no part of what is measured
 	s, stop := w.watch()
 	defer stop()
 	before := w.taken()
