@@ -3,7 +3,7 @@
 //
 // What runs counts for the shard that it runs in, so that each zone knows what is surplus
 // there. What is pending goes to one of the shards that its requirements on zone and region
-// allow: a group whole to one of them, units that are spread over zones to the one that has
+// allow: a group whole to one of them, the one in which the Pods run that it has to be near, units that are spread over zones to the one that has
 // the fewest, everything else to the one that has the best to offer. A pending request stays
 // with its shard until it runs, until the shard is not eligible any longer, or until the shard
 // has been short of it three times in a row; then it does not go back there for [Away].
@@ -48,6 +48,9 @@ type Request struct {
 	Spec        *demandv1.CapacityRequestSpec
 	// Runs is the shard that the Pod runs in; empty while it is pending. [ByZone] finds it.
 	Runs string
+	// Near is the shard in which most of the Pods run that its group has to be near, in a zone or
+	// region; empty: none of them runs, or that is of no account.
+	Near string
 }
 
 // Offer is what a shard has for a profile. The zero value: nothing is known.
@@ -172,7 +175,7 @@ func (d *division) running(requests []Request) {
 }
 
 // groups puts the pending members of each group into one shard: the one in which most of it
-// runs, else the one it was in, else one by its name.
+// runs, else the one in which it has to be, else the one it was in, else one by its name.
 func (d *division) groups(requests []Request) {
 	members := map[string][]Request{}
 	var order []string
@@ -187,7 +190,7 @@ func (d *division) groups(requests []Request) {
 	}
 	for _, group := range order {
 		all := members[group]
-		shard := d.mostRunning(all)
+		shard := cmp.Or(d.mostRunning(all), d.near(all))
 		if shard == "" {
 			shard = d.ofGroup(group, all)
 		}
@@ -213,6 +216,19 @@ func (d *division) mostRunning(members []Request) (most string) {
 		}
 	}
 	return most
+}
+
+// near is the shard in which a group finds the Pods that it has to be near: elsewhere no Node is of
+// use to it. Empty: there is none, or nothing of the group may go there.
+func (d *division) near(members []Request) string {
+	for _, s := range d.shards {
+		for _, r := range members {
+			if r.Near == s.ID && Eligible(s, r.Spec) {
+				return s.ID
+			}
+		}
+	}
+	return ""
 }
 
 func (d *division) ofGroup(group string, members []Request) string {

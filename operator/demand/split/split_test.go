@@ -158,6 +158,36 @@ func TestSpreadOverZonesIsEven(t *testing.T) {
 	}
 }
 
+// A group goes where the Pods run that it has to be near, whatever is offered there, unless it may not; what of it runs
+// already decides before that.
+func TestAGroupGoesWhereItHasToBe(t *testing.T) {
+	group := func(text, near string) []Request {
+		all := many(t, 3, text)
+		for i := range all {
+			all[i].Group, all[i].Near = "g", near
+		}
+		return all
+	}
+	for _, near := range []string{"a", "b", "c"} {
+		s := &Splitter{}
+		s.Split(start, shards, group("{}", ""), none) // it stood elsewhere before
+		for range patience {
+			s.Observe(start, near, "f", true)
+		}
+		if got := counted(s.Split(start, shards, group("{}", near), none)); got[near] != 3 {
+			t.Errorf("near %s: %v", near, got)
+		}
+	}
+	if got := counted((&Splitter{}).Split(start, shards, group(inZone2, "a"), none)); got["b"] != 3 {
+		t.Errorf("a group that may not be in the zone that it has to be in: %v", got)
+	}
+	all := group("{}", "c")
+	all[0].Runs = "a"
+	if got := counted((&Splitter{}).Split(start, shards, all, none)); got["a"] != 3 {
+		t.Errorf("one of the group runs: %v", got)
+	}
+}
+
 // A group is never divided.
 func TestAGroupStaysWhole(t *testing.T) {
 	grouped := func(n int) []Request {

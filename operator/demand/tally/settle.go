@@ -109,6 +109,7 @@ func (t *Tally) join(u *unit) {
 		if members := t.groups[u.group]; members != nil {
 			if delete(members, u); len(members) == 0 {
 				delete(t.groups, u.group)
+				delete(t.near, u.group)
 			}
 			t.todo.regroup[u.group] = struct{}{}
 		}
@@ -250,6 +251,50 @@ func (t *Tally) domain(u *unit, key string) string {
 	return t.places.nodes[u.pod.Node].Region
 }
 
+// Waiting returns what the groups have to be near of which nothing runs yet, where that is a zone or a
+// region and there are several: who knows where those Pods run tells it by [Tally.SetNear].
+func (t *Tally) Waiting() map[string]*demandv1.CoLocation {
+	if len(t.shards) < 2 {
+		return nil
+	}
+	all := map[string]*demandv1.CoLocation{}
+	for group, members := range t.groups {
+		runs := false
+		for u := range members {
+			runs = runs || t.runs(u) != ""
+			all[group] = u.kind.spec.CoLocation
+		}
+		if runs || all[group] == nil || !slices.Contains(domainKeys, all[group].TopologyKey) {
+			delete(all, group)
+		}
+	}
+	return all
+}
+
+// SetNear says on which Nodes the Pods run that a group has to be near, each once for each Pod.
+func (t *Tally) SetNear(group string, nodes []string) {
+	counts, most := map[string]int{}, ""
+	for _, node := range nodes {
+		if shard := t.shardOf(node); shard != "" {
+			counts[shard]++
+		}
+	}
+	for _, s := range t.shards { // in order of the directory
+		if counts[s.ID] > counts[most] {
+			most = s.ID
+		}
+	}
+	if t.near[group] == most {
+		return
+	}
+	if t.near[group] = most; most == "" {
+		delete(t.near, group)
+	}
+	for u := range t.groups[group] {
+		t.mark(u)
+	}
+}
+
 // divide gives each unit to a shard.
 func (t *Tally) divide(now time.Time) {
 	if len(t.shards) == 1 {
@@ -265,7 +310,7 @@ func (t *Tally) divide(now time.Time) {
 	requests := make([]split.Request, 0, len(t.units))
 	for _, u := range t.units {
 		if u.kind != nil && u.kind.err == nil {
-			requests = append(requests, split.Request{ID: u.id, Fingerprint: u.kind.key.Fingerprint, Group: u.kind.key.Group, Spec: u.kind.spec, Runs: t.runs(u)})
+			requests = append(requests, split.Request{ID: u.id, Fingerprint: u.kind.key.Fingerprint, Group: u.kind.key.Group, Spec: u.kind.spec, Runs: t.runs(u), Near: t.near[u.kind.key.Group]})
 		}
 	}
 	chosen := t.splitter.Split(now, t.shards, requests, func(shard, fingerprint string) split.Offer { return t.said.offers[at{shard, fingerprint}] })
@@ -284,7 +329,12 @@ func (t *Tally) runs(u *unit) string {
 	if u.pod == nil || u.pod.Node == "" {
 		return ""
 	}
-	n := t.places.nodes[u.pod.Node]
+	return t.shardOf(u.pod.Node)
+}
+
+// shardOf is the shard of a Node; empty: it is none's.
+func (t *Tally) shardOf(node string) string {
+	n := t.places.nodes[node]
 	if n.Shard != "" {
 		return n.Shard
 	}

@@ -83,6 +83,7 @@ type Tally struct {
 	kinds  map[string]*kind
 	units  map[string]*unit // by the UID of the Pod, or of a request that stands for itself
 	groups map[string]map[*unit]struct{}
+	near   map[string]string // by group: the shard in which the Pods run that it has to be near
 	places places
 	said   said
 	todo   todo
@@ -148,7 +149,7 @@ func New(o Options) *Tally {
 	}
 	return &Tally{
 		opts: o, shares: map[string]*aggregate.Aggregator{}, naming: aggregate.New(aggregate.Options{UnitClasses: o.UnitClasses}),
-		kinds: map[string]*kind{}, units: map[string]*unit{}, groups: map[string]map[*unit]struct{}{},
+		kinds: map[string]*kind{}, units: map[string]*unit{}, groups: map[string]map[*unit]struct{}{}, near: map[string]string{},
 		places: places{map[string]Node{}, map[string]map[*unit]struct{}{}},
 		said:   said{map[at]split.Offer{}, map[at]struct{}{}, map[string]labelsOf{}},
 		todo:   todo{regroup: map[string]struct{}{}, waiting: map[*unit]struct{}{}},

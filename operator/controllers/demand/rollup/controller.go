@@ -124,6 +124,7 @@ func (c *Controller) round(ctx context.Context, list time.Duration) {
 	}
 	c.placed = false // what the inventory knows changes without a word
 	c.place()
+	c.near(ctx)
 	var build, enqueue time.Duration
 	sent := map[string]bool{}
 	for _, shard := range due {

@@ -1,14 +1,19 @@
 package rollup
 
 import (
+	"context"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/demand/split"
 	"nstance.dev/operator/demand/tally"
+	"nstance.dev/operator/demand/translate"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/protos/needs"
 )
@@ -28,6 +33,34 @@ func (c *Controller) place() (changed bool) {
 		}) || changed
 	}
 	return changed
+}
+
+// near finds out where the Pods run that groups have to be near of which nothing runs yet: a machine in
+// another zone would be of no use to them.
+func (c *Controller) near(ctx context.Context) {
+	for group, term := range c.tally.Waiting() {
+		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+		if err != nil {
+			continue // the API server lets none through that is invalid
+		}
+		var on []string
+		for _, namespace := range term.Namespaces {
+			if strings.HasPrefix(namespace, needs.NamespaceSelectorPrefix) {
+				continue // namespaces are not read here
+			}
+			var pods corev1.PodList
+			if err := c.opts.Cache.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+				c.opts.Log.WarnContext(ctx, "Pods that others have to be near not read", "namespace", namespace, "error", err)
+				return // the cache ends with the process
+			}
+			for i := range pods.Items {
+				if p := &pods.Items[i]; p.Spec.NodeName != "" && !translate.Terminal(p) {
+					on = append(on, p.Spec.NodeName)
+				}
+			}
+		}
+		c.tally.SetNear(group, on)
+	}
 }
 
 // known are the machines that UpcomingNodes speak of: they are there before a shard has said

@@ -570,3 +570,55 @@ func TestFullCheck(t *testing.T) {
 		}
 	})
 }
+
+// A Pod that has to be in the zone of another one counts in the shard of that zone, and goes there as soon as the other
+// one runs.
+func TestAPodGoesToTheZoneOfThoseItHasToBeNear(t *testing.T) {
+	shards := []split.Shard{{ID: "a", Zone: "za"}, {ID: "b", Zone: "zb"}, {ID: "c", Zone: "zc"}}
+	for _, zone := range shards {
+		run(t, func(o *rollup.Options) { o.Shards = func() []split.Shard { return shards } }, func(t *testing.T, w *world) {
+			where := func() (shard string) {
+				for _, s := range w.take() {
+					if s.cores >= 7 {
+						shard = s.shard
+					}
+				}
+				return shard
+			}
+			for _, s := range shards {
+				n := node("n-"+s.ID, "p://"+s.ID)
+				n.Labels[corev1.LabelTopologyZone] = s.Zone
+				w.c.Node(n, false)
+				w.machines = append(w.machines, rollup.Machine{Shard: s.ID, Instance: nodes.Instance{ID: "i-" + s.ID, ProviderURI: "p://" + s.ID}})
+				w.c.Opened(s.ID)
+			}
+			database := pod("db", 1, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "db"} })
+			if err := w.api.Create(t.Context(), database.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			w.c.Pod(database, false)
+			w.c.Pod(pod("web", 7, func(p *corev1.Pod) {
+				p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+					TopologyKey: corev1.LabelTopologyZone, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+				}}}}
+			}), false)
+			w.after(time.Minute)
+			if where() == "" {
+				t.Fatal("the Pod counts nowhere while nothing runs")
+			}
+			placed := database.DeepCopy()
+			on("n-" + zone.ID)(placed)
+			if err := w.api.Delete(t.Context(), database.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.api.Create(t.Context(), placed.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			w.c.Pod(placed, false)
+			w.after(2 * time.Second)
+			if got := where(); got != zone.ID {
+				t.Errorf("the other Pod runs in shard %s, and this one counts in %s", zone.ID, got)
+			}
+		})
+	}
+}
