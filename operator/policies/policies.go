@@ -16,6 +16,7 @@ package policies
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -99,6 +100,8 @@ type DemandParams struct {
 	// MaxUserPriority is the highest priority of a request of a user who may not
 	// prioritize requests.
 	MaxUserPriority int32
+	// PodsOf is the API server of the Pods that machines are bought for; empty: the one of the policies.
+	PodsOf string
 }
 
 // Demand returns the policies of demand mode, as All does the others.
@@ -106,7 +109,7 @@ func Demand(params DemandParams) ([]Policy, error) {
 	if err := errors.Join(check("Name", params.Name, namePattern), check("Controller", params.Controller, userPattern)); err != nil {
 		return nil, err
 	}
-	return renderAll("demand", map[string]any{"name": params.Name, "controller": params.Controller, "maxUserPriority": params.MaxUserPriority})
+	return renderAll("demand", map[string]any{"name": params.Name, "controller": params.Controller, "podsOf": cmp.Or(params.PodsOf, "this one"), "maxUserPriority": params.MaxUserPriority})
 }
 
 // renderAll fills in the files of a directory.

@@ -118,3 +118,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - bootstrap-token-{{ printf "nstance join token/%s/%s/%d/%d" $.Values.config.clusterId $.Values.config.tenant $period $attempt | sha256sum | trunc 6 }}
 {{- end }}{{ end -}}
 {{- end -}}
+
+{{/* The cluster whose Pods are bought for. */}}
+{{- define "nstance.podsOf" -}}
+{{ .Values.capi.endpoint | default "this one" }}
+{{- end -}}
+
+{{/* Refuses demand mode where another installation has it for the same Pods: both would buy machines
+for them. It sees what helm finds in the cluster; `helm template` finds nothing. */}}
+{{- define "nstance.demandAlone" -}}
+{{- $own := printf "%s-capacityrequests" (include "nstance.fullname" .) -}}
+{{- $podsOf := include "nstance.podsOf" . -}}
+{{- range dig "items" list (lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "") -}}
+{{- if and (eq (dig "annotations" "nstance.dev/demand-cluster" "" .metadata) $podsOf) (ne .metadata.name $own) -}}
+{{- fail (printf "demand.enabled: %s has demand mode on for the Pods of this cluster already, and both would buy machines for them; set it to false here or there" (trimSuffix "-capacityrequests" .metadata.name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
