@@ -38,9 +38,13 @@ func (s *system) withoutNamespace(t *testing.T) {
 		time.Sleep(time.Second)
 	}
 	left := slices.DeleteFunc(names, func(name string) bool { return gone[name] != "" })
-	t.Logf("measured: of %d machines %d are left, the operator has ended: %t", crowd, len(left), s.operator.Ended())
+	why := map[string]int{}
+	for _, reason := range gone {
+		why[reason]++
+	}
+	t.Logf("measured: of %d machines %d are left, gone are %v, the operator has ended: %t", crowd, len(left), why, s.operator.Ended())
 	if len(left) < crowd-bound {
-		t.Errorf("of %d machines %d are left, and no more than %d may go: %v", crowd, len(left), bound, gone)
+		t.Errorf("of %d machines %d are left, and no more than %d may go", crowd, len(left), bound)
 	}
 	for _, name := range s.deletedNodes(t, began) {
 		if slices.Contains(left, name) {
