@@ -32,7 +32,7 @@ apiVersion: hosts.nstance.dev/v1alpha1
 kind: HostMachine
 metadata: {name: knd01h455vb4pex5vsknk084sn020}
 spec: {instance: {shard: a, tenant: default, group: web, id: knd01h455vb4pex5vsknk084sn020}, providerID: "nstance://a/x", paused: true}
-status: {phase: Ready, nodeRef: {name: n1}, slots: [{name: a, state: Stopped}, {name: b, state: Running}], configuration: {desired: {name: gpu, version: 4}, applied: {name: gpu, version: 3}}}
+status: {phase: Ready, nodeRef: {name: n1}, repave: {epoch: 3, stage: Running}, slots: [{name: a, state: Stopped}, {name: b, state: Running}], configuration: {desired: {name: gpu, version: 4}, applied: {name: gpu, version: 3}}}
 ---
 apiVersion: hosts.nstance.dev/v1alpha1
 kind: MachineConfiguration
@@ -61,8 +61,8 @@ func seeHosts(t *testing.T, c *kube.Cluster) {
 	see(t, c, []seen{
 		{[]string{"get", "hm"}, []string{"NAME NODE PROVISIONER CONFIG VERSION DESIRED PHASE AGE", "knd01h455vb4pex5vsknk084sn020 n1 nstance gpu 3 4 Ready"}},
 		{[]string{"get", "hm", "-o", "wide"}, []string{
-			"NAME NODE PROVISIONER CONFIG VERSION DESIRED PHASE AGE GROUP SHARD PROVIDER-ID SLOT PAUSED",
-			"knd01h455vb4pex5vsknk084sn020 n1 nstance gpu 3 4 Ready web a nstance://a/x b true",
+			"NAME NODE PROVISIONER CONFIG VERSION DESIRED PHASE AGE GROUP SHARD PROVIDER-ID SLOT STAGE PAUSED",
+			"knd01h455vb4pex5vsknk084sn020 n1 nstance gpu 3 4 Ready web a nstance://a/x b Running true",
 		}},
 		{[]string{"get", "mcfg"}, []string{"NAME LATEST EDITABLE DEPLOYED MACHINES OUTDATED STRATEGY PRIORITY AGE", "gpu 4 4 3 2 1 OnDelete 7"}},
 		{[]string{"get", "mcv"}, []string{"NAME CONFIG VERSION DEPLOYED MACHINES READY AGE", "gpu-v3 gpu 3 true 2 1"}},

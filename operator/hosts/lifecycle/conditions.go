@@ -122,7 +122,7 @@ func paved(in Input, d Decision) metav1.Condition {
 	case slot != nil && slot.Version.Hash == a.Hash && slot.Epoch == a.Epoch && r.failed(a.Epoch) == nil:
 		return status.True(c, hostsv1.ReasonRunning, fmt.Sprintf("a slot runs %s", what))
 	case stageReasons[r.Stage] != "":
-		message := fmt.Sprintf("%s is being built", what)
+		message := fmt.Sprintf("%s is being built", what) + progress(r.Progress)
 		if r.LastError != "" {
 			message += fmt.Sprintf("; attempt %d failed: %s", r.Attempts, r.LastError)
 		}
@@ -135,6 +135,19 @@ func paved(in Input, d Decision) metav1.Condition {
 		return status.True(c, hostsv1.ReasonRunning, fmt.Sprintf("a slot runs %s", what))
 	}
 	return status.False(c, hostsv1.ReasonWaiting, fmt.Sprintf("no slot runs %s", what))
+}
+
+// progress is how far a stage is, in tenths: a condition is written when one more is done, and not
+// with each report.
+func progress(p Progress) string {
+	switch {
+	case p.What == "":
+		return ""
+	case p.Total <= 0 || p.Done < 0:
+		return ": " + p.What
+	}
+	tenths := min(int64(float64(p.Done)/float64(p.Total)*10), 10)
+	return fmt.Sprintf(": %s, %d%%", p.What, 10*tenths)
 }
 
 // node says whether the Node of the machine has joined.

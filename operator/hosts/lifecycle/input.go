@@ -137,6 +137,8 @@ type Report struct {
 	// Attempts failed so far, the last of them of LastError.
 	Attempts  int32
 	LastError string
+	// Progress is how far the stage is; zero: that is not known.
+	Progress Progress
 	// CredentialNeeded: it has none for its assignment, and cannot go on.
 	CredentialNeeded bool
 	Preflight        []Check
@@ -144,6 +146,14 @@ type Report struct {
 	Failure *Failure
 	// Drifted are files that differ from what was written.
 	Drifted int
+}
+
+// Progress is how far a stage is that takes long.
+type Progress struct {
+	// What is being done, for people.
+	What string
+	// Done bytes of Total; 0 of 0: not known.
+	Done, Total int64
 }
 
 // Slot is one of the two places for a node machine.

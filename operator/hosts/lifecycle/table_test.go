@@ -650,6 +650,28 @@ func TestConditionsStayWithANewLeader(t *testing.T) {
 	}
 }
 
+// How far a build is stands in a condition, in tenths, so that it is not written with each report.
+func TestM44_Progress(t *testing.T) {
+	for _, tt := range []struct {
+		progress Progress
+		want     string
+	}{
+		{Progress{}, "version 1 of gpu is being built"},
+		{Progress{What: "unpacking"}, "version 1 of gpu is being built: unpacking"},
+		{Progress{What: "layer 2 of 5", Done: 399, Total: 1000}, "version 1 of gpu is being built: layer 2 of 5, 30%"},
+		{Progress{What: "layer 2 of 5", Done: 301, Total: 1000}, "version 1 of gpu is being built: layer 2 of 5, 30%"},
+		{Progress{What: "layer 2 of 5", Done: 1 << 62, Total: 1 << 62}, "version 1 of gpu is being built: layer 2 of 5, 100%"},
+		{Progress{What: "layer 2 of 5", Done: 7, Total: 3}, "version 1 of gpu is being built: layer 2 of 5, 100%"},
+		{Progress{What: "layer 2 of 5", Done: -7, Total: 3}, "version 1 of gpu is being built: layer 2 of 5"},
+	} {
+		in := builds(StageFetch)
+		in.Host.Report.Progress = tt.progress
+		if c := meta.FindStatusCondition(Decide(in, now).Conditions, hostsv1.ConditionPaved); c.Message != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.progress, c.Message, tt.want)
+		}
+	}
+}
+
 // What nobody says now stays as it was: a shard that is out of sight, or a Node that cannot be asked
 // for, changes no condition.
 func TestConditionsStayWhileNothingIsKnown(t *testing.T) {

@@ -25,6 +25,7 @@ func report(s *nstancev1.MachineStatus) *lifecycle.Report {
 	r := &lifecycle.Report{
 		Epoch: s.GetEpoch(), Stage: stages[s.GetStage()], Attempts: s.GetAttempts(), LastError: s.GetLastError(),
 		CredentialNeeded: s.GetCredentialNeeded(), Drifted: len(s.GetDrift()),
+		Progress: lifecycle.Progress{What: s.GetProgress().GetWhat(), Done: s.GetProgress().GetDoneBytes(), Total: s.GetProgress().GetTotalBytes()},
 	}
 	for _, slot := range s.GetSlots() {
 		r.Slots = append(r.Slots, lifecycle.Slot{

@@ -237,6 +237,7 @@ type HostMachineSpec struct {
 // +kubebuilder:printcolumn:name="Shard",type=string,JSONPath=`.spec.instance.shard`,priority=1
 // +kubebuilder:printcolumn:name="Provider-ID",type=string,JSONPath=`.spec.providerID`,priority=1
 // +kubebuilder:printcolumn:name="Slot",type=string,JSONPath=`.status.slots[?(@.state=="Running")].name`,priority=1
+// +kubebuilder:printcolumn:name="Stage",type=string,JSONPath=`.status.repave.stage`,priority=1
 // +kubebuilder:printcolumn:name="Paused",type=boolean,JSONPath=`.spec.paused`,priority=1
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name must be at most 63 characters a to z, 0 to 9 and hyphens: it is the value of a label, a host name and a directory"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.configuration) || !has(oldSelf.status.configuration.assigned) || (has(self.status) && has(self.status.configuration) && has(self.status.configuration.assigned) && self.status.configuration.assigned.epoch >= oldSelf.status.configuration.assigned.epoch)",message="status.configuration.assigned.epoch must not fall"

@@ -55,7 +55,8 @@ func New(o Options) *Reconciler {
 
 var manager = status.FieldManager("hosts-csr")
 
-// Reconcile settles one request.
+// Reconcile settles one request. Its events are about the machine and the request: of two about the machine
+// alone that come soon after one another, the second one's reason would be shown to nobody.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	c := &certificatesv1.CertificateSigningRequest{}
 	if err := r.opts.Requests.Get(ctx, request.NamespacedName, c); err != nil {
@@ -71,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case Ignore:
 		log.DebugContext(ctx, "left certificate signing request to others")
 		if m := machines.objects[d.Machine]; m != nil {
-			r.opts.Events.Eventf(m, nil, corev1.EventTypeWarning, hostsv1.EventCSRDenied, "Ignore", "certificate signing request %s of its Node was not approved: %s", c.Name, d.Reason)
+			r.opts.Events.Eventf(m, c, corev1.EventTypeWarning, hostsv1.EventCSRDenied, "Ignore", "certificate signing request %s of its Node was not approved: %s", c.Name, d.Reason)
 		}
 		return ctrl.Result{}, nil
 	case Wait:
@@ -94,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	log.WarnContext(ctx, "denied certificate signing request", "user", c.Spec.Username)
 	if m != nil {
-		r.opts.Events.Eventf(m, nil, corev1.EventTypeWarning, hostsv1.EventCSRDenied, "Deny", "certificate signing request %s was denied: %s", c.Name, d.Reason)
+		r.opts.Events.Eventf(m, c, corev1.EventTypeWarning, hostsv1.EventCSRDenied, "Deny", "certificate signing request %s was denied: %s", c.Name, d.Reason)
 	} else {
 		r.opts.Notice(ctx, hostsv1.EventCSRDenied, "Deny", "certificate signing request %s of %s was denied: %s", c.Name, c.Spec.Username, d.Reason)
 	}
