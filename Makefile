@@ -357,18 +357,29 @@ $(TOOLS)/pause: e2e/cmd/pause/main.go
 # The file system of a node image for kind, and the Debian in it, with the packages of the day.
 INNODE   := $(KUBE) $(NODE) $(RUNTIME) etcd coredns pause
 DEBIAN   := $(CACHE)/debian-$(shell sha256sum <e2e/env/kind/debian.sh | cut -c1-16)-$(shell uname -m)/root.tar
-NODEROOT := $(CACHE)/kind-node-$(shell cat e2e/env/kind/{debian.sh,node-root.sh,runc-less.sh,10-ptp.conflist,manifests/*} \
+NODEROOT := $(CACHE)/kind-node-$(shell cat e2e/env/kind/{debian.sh,node-root.sh,pod-image.sh,runc-less.sh,10-ptp.conflist,manifests/*} \
 	e2e/cmd/pause/main.go e2e/tools/{kube,etcd,kind,containerd,coredns}/go.mod | sha256sum | cut -c1-16)-$(shell uname -m)/root.tar
+# The file system of a node machine with a kubelet, on the same Debian.
+INHOST   := kubelet $(RUNTIME) pause
+HOSTNODE := $(CACHE)/host-node-$(shell cat e2e/env/kind/{debian.sh,pod-image.sh,runc-less.sh} e2e/env/hostnode/root.sh \
+	e2e/cmd/pause/main.go e2e/tools/{kube,containerd}/go.mod | sha256sum | cut -c1-16)-$(shell uname -m)/root.tar
 $(DEBIAN):
 	mkdir -p $(@D)
 	e2e/env/kind/debian.sh $@
 
-.PHONY: e2e-hosts e2e-hosts-service
+.PHONY: e2e-hosts e2e-hosts-node e2e-hosts-service
 e2e-hosts: | $(DEBIAN) ## Build, boot and switch real node machines on this box (needs root and systemd-nspawn)
 	go test -timeout 60m -count=1 -v -tags hosts $(TESTFLAGS) ./e2e/suite/hosts -root '$(DEBIAN)'
 
+e2e-hosts-node: build kube-components | $(HOSTNODE) ## Have a host join a real control plane, with a real kubelet, and repave it
+	go test -timeout 90m -count=1 -v -tags hostnodes $(TESTFLAGS) ./e2e/suite/hosts -root '$(HOSTNODE)' -paver '$(CURDIR)/bin/nstance-paver'
+
 e2e-hosts-service: | $(DEBIAN) ## Run node machines as services, where systemd is PID 1
 	go test -timeout 60m -count=1 -v -tags hostservice $(TESTFLAGS) ./e2e/suite/hosts -root '$(DEBIAN)'
+
+$(HOSTNODE): | $(DEBIAN) $(INHOST:%=$(TOOLS)/%)
+	mkdir -p $(@D)
+	e2e/env/hostnode/root.sh $@ $(DEBIAN) $(TOOLS)
 
 $(NODEROOT): | $(DEBIAN) $(INNODE:%=$(TOOLS)/%)
 	mkdir -p $(@D)

@@ -73,14 +73,31 @@ func authorityOf(cert, key []byte) (*authority, error) {
 	return &authority{cert: pair.Leaf, key: signer, pem: cert}, nil
 }
 
-// server issues a certificate for servers on this box, and by their names elsewhere.
+// server issues a certificate for servers on this box, and by their names and addresses elsewhere.
 func (a *authority) server(names ...string) (pair, error) {
-	return a.issue(&x509.Certificate{
+	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "localhost"},
-		DNSNames:    append(names, "localhost"),
+		DNSNames:    []string{"localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	return a.issue(template)
+}
+
+// keyFile writes the authority's key where the controller manager finds it.
+func (a *authority) keyFile(path string) error {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return fmt.Errorf("encode the key of the authority: %w", err)
+	}
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 // client issues a certificate that makes its holder the given user.

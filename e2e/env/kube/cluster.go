@@ -110,7 +110,7 @@ func (c *Cluster) prepare(config Config) error {
 	if err := os.WriteFile(c.authorityFile(), c.authority.pem, 0o600); err != nil {
 		return err
 	}
-	serving, err := c.authority.server()
+	serving, err := c.authority.server(config.Names...)
 	if err != nil {
 		return err
 	}

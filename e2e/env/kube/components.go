@@ -11,6 +11,7 @@ import (
 // The files that several components share.
 func (c *Cluster) authorityFile() string { return filepath.Join(c.dir, "ca.crt") }
 func (c *Cluster) servingDir() string    { return filepath.Join(c.dir, "serving") }
+func (c *Cluster) signingKeyFile() string { return filepath.Join(c.dir, "ca.key") }
 func (c *Cluster) tokenKeyFile() string  { return filepath.Join(c.dir, "tokens.key") }
 
 // servingFlags are what every component that serves HTTPS is told.
@@ -116,6 +117,12 @@ func (c *Cluster) controllerManager(config Config) (*part, error) {
 		"--root-ca-file="+c.authorityFile(),
 		"--profiling=false",
 	)
+	if config.Kubelets {
+		if err := c.authority.keyFile(c.signingKeyFile()); err != nil {
+			return nil, err
+		}
+		args = append(args, "--cluster-signing-cert-file="+c.authorityFile(), "--cluster-signing-key-file="+c.signingKeyFile())
+	}
 	if config.NodeMonitorGrace > 0 {
 		args = append(args, "--node-monitor-grace-period="+config.NodeMonitorGrace.String())
 	}

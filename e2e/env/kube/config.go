@@ -31,6 +31,13 @@ type Config struct {
 	// puts its rights together from the roles of those who extend it.
 	ClusterAPI bool
 
+	// Kubelets has the controller manager sign the certificates that kubelets ask for, once somebody
+	// has approved that. It comes with the controller manager.
+	Kubelets bool
+
+	// Names are further names and addresses of the API server, where it runs [Here].
+	Names []string
+
 	// NodeMonitorGrace is how long a Node may be silent before it is no longer ready;
 	// 0 is Kubernetes' own default, 50s.
 	NodeMonitorGrace time.Duration
@@ -45,7 +52,7 @@ type Config struct {
 // components returns what the configuration asks for, in the order of starting.
 func (c Config) components() []Component {
 	all := []Component{Etcd, APIServer}
-	if c.ControllerManager || c.ClusterAPI {
+	if c.ControllerManager || c.ClusterAPI || c.Kubelets {
 		all = append(all, ControllerManager)
 	}
 	if c.Scheduler {

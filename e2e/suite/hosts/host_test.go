@@ -1,4 +1,4 @@
-//go:build hosts || hostservice
+//go:build hosts || hostservice || hostnodes
 
 package hosts_test
 
@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 var rootArchive = flag.String("root", "", "archive of a root file system with systemd; make e2e-hosts makes one")
@@ -35,6 +37,27 @@ func preflight(more map[string]string) error {
 		errs = append(errs, fmt.Errorf("-root: %w; make e2e-hosts makes it", err))
 	}
 	return errors.Join(errs...)
+}
+
+// lockFile is held while tests of machines run. Machines of all of them have the same names, in control
+// groups that the whole box shares.
+const lockFile = "/run/lock/nstance-e2e-hosts.lock"
+
+// alone waits until no other tests of machines run on this box, and keeps them out until this process
+// ends.
+func alone() error {
+	fd, err := unix.Open(lockFile, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", lockFile, err)
+	}
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		return nil
+	}
+	fmt.Fprintln(os.Stderr, "waiting until other tests of node machines on this box have ended")
+	if err := unix.Flock(fd, unix.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lockFile, err)
+	}
+	return nil
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

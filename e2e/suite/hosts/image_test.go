@@ -1,4 +1,4 @@
-//go:build hosts || hostservice
+//go:build hosts || hostservice || hostnodes
 
 package hosts_test
 

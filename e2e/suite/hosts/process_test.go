@@ -1,4 +1,4 @@
-//go:build hosts || hostservice
+//go:build hosts || hostservice || hostnodes
 
 package hosts_test
 
@@ -53,8 +53,8 @@ var sysctls = []string{
 	"net/ipv6/conf/all/forwarding", "vm/overcommit_memory", "vm/panic_on_oom",
 }
 
-// newHost is what a box needs in any case.
-func newHost(t *testing.T) *box {
+// newHost is what a box needs in any case. Its machines are made of an archive.
+func newHost(t *testing.T, archive string) *box {
 	t.Helper()
 	b := &box{t: t, dir: t.TempDir(), nodes: hear(t)}
 	b.program = filepath.Join(b.dir, "nstance-paver")
@@ -67,8 +67,8 @@ func newHost(t *testing.T) *box {
 			t.Fatalf("build nstance-paver: %v: %s", err, out)
 		}
 	}
-	b.registry = serve(t, archive(t))
-	policy := "allow: {pave: true, degraded: true}\n"
+	b.registry = serve(t, archive)
+	policy := fmt.Sprintf("allow: {pave: true, degraded: true}\nbinds: {allow: [%s]}\n", b.path("sys"))
 	if err := os.WriteFile(b.path("policy.yaml"), []byte(policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +76,21 @@ func newHost(t *testing.T) *box {
 	return b
 }
 
-// newBox makes a host with nothing on it. Machines are options of a tmpfs for machines; empty: they
-// are on the disk.
+// newBox makes a host with nothing on it, for machines without Kubernetes. Machines are options of a
+// tmpfs for machines; empty: they are on the disk.
 func newBox(t *testing.T, machines string) *box {
 	t.Helper()
-	b := newHost(t)
+	if machines != "" {
+		machines = "-t tmpfs -o " + machines + " tmpfs"
+	}
+	return newBoxOf(t, archive(t), machines)
+}
+
+// newBoxOf makes a host with nothing on it, whose machines are made of an archive. Machines say to
+// mount what the machines are on; empty: they are on the disk.
+func newBoxOf(t *testing.T, archive, machines string) *box {
+	t.Helper()
+	b := newHost(t, archive)
 	for _, dir := range []string{"etc", "etc-work", "sys", "machines", "run"} {
 		if err := os.Mkdir(filepath.Join(b.dir, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -91,7 +101,7 @@ func newBox(t *testing.T, machines string) *box {
 		fmt.Sprintf("mount -t overlay overlay -o lowerdir=/etc,upperdir=%[1]s/etc,workdir=%[1]s/etc-work /etc", b.dir),
 	}
 	if machines != "" {
-		script = append(script, fmt.Sprintf("mount -t tmpfs -o %s tmpfs %s/machines", machines, b.dir))
+		script = append(script, fmt.Sprintf("mount %s %s/machines", machines, b.dir))
 	}
 	for _, p := range sysctls {
 		file := filepath.Join(b.dir, "sys", strings.ReplaceAll(p, "/", "."))
@@ -150,6 +160,19 @@ func (b *box) command(args ...string) *exec.Cmd {
 // start starts the paver and connects to it.
 func (b *box) start() {
 	b.t.Helper()
+	b.launch()
+	b.eventually("a paver", 20*time.Second, func() bool {
+		client, err := socket.Dial(b.t.Context(), b.path("run/paver.sock"), "test")
+		if err == nil {
+			b.client = client
+		}
+		return err == nil
+	})
+}
+
+// launch starts the paver.
+func (b *box) launch() {
+	b.t.Helper()
 	log, err := os.OpenFile(b.path("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		b.t.Fatal(err)
@@ -161,13 +184,6 @@ func (b *box) start() {
 	if err := b.process.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	b.eventually("a paver", 20*time.Second, func() bool {
-		client, err := socket.Dial(b.t.Context(), b.path("run/paver.sock"), "test")
-		if err == nil {
-			b.client = client
-		}
-		return err == nil
-	})
 }
 
 // kill kills the paver, and only it.

@@ -22,7 +22,11 @@ import (
 // TestMain fails with what is missing: a level that cannot run is not a level that passed.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := preflight(map[string]string{"sshd": "openssh-server", "ssh": "openssh-client", "containerd": "containerd", "runc": "runc"}); err != nil {
+	err := preflight(map[string]string{"sshd": "openssh-server", "ssh": "openssh-client", "containerd": "containerd", "runc": "runc"})
+	if err == nil {
+		err = alone()
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "preflight of e2e-hosts failed:\n%v\n", err)
 		os.Exit(1) //nolint:forbidigo // the process of tests has no other way to say so
 	}

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		err = service.Available(context.Background())
 	}
+	if err == nil {
+		err = alone()
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "preflight of e2e-hosts-service failed:\n%v\n", err)
 		os.Exit(1) //nolint:forbidigo // the process of tests has no other way to say so
@@ -65,7 +68,7 @@ func systemctl(args ...string) string {
 // TestServiceRepave: machines as services of this host. One starts with it, and is started again
 // when its systemd-nspawn is killed.
 func TestServiceRepave(t *testing.T) {
-	b := newHost(t)
+	b := newHost(t, archive(t))
 	t.Cleanup(func() {
 		b.kill()
 		if out, err := b.command("reset", "--wipe").CombinedOutput(); err != nil {
