@@ -171,6 +171,10 @@ func TestSettings(t *testing.T) {
 			name: "another workload cluster", env: env("NSTANCE_CAPI_ENDPOINT", "https://[fd00::1]:6443", "NSTANCE_K8S_JSON", "true"),
 			change: func(s *config.Settings) { s.WorkloadEndpoint, s.JSON = "https://[fd00::1]:6443", true },
 		},
+		{
+			name: "host machines", args: []string{"--hosts", "--hosts-api-server=https://192.0.2.1:6443"},
+			change: func(s *config.Settings) { s.Hosts, s.HostsAPIServer = true, "https://192.0.2.1:6443" },
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -196,7 +200,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		"stray", "--unknown", "--also-unknown=1", "--webhook-port=99999", "--leader-elect=maybe", "--drain-force=Sometimes",
 		"--poll-interval=1s", "--shard-unreachable-grace=60s,30s", "--metrics-bind-address=8080", "--eviction-qps=0", "--kube-api-qps=0",
 		"--pod-source=pods", "--demand-upc-qps=-1", "--demand-upc-workers=0", "--cache-sync-timeout=0s", "--penalty-annotation-prefix=a/b",
-		"--demand-join-token-life=9m", "--demand-join-token-groups=system:masters",
+		"--demand-join-token-life=9m", "--demand-join-token-groups=system:masters", "--hosts-api-server=https://u@h:1",
 		"--on-demand-namespaces=a,,B", "--log-level=loud", "--log-format=xml", "--memory-factor=2", "--kubeconfig=/k",
 	}
 	_, err := config.ParseFlags(args, env("NSTANCE_CAPI_ENDPOINT", "http://x", "NSTANCE_KEY_SECRET", "A B", "NSTANCE_K8S_JSON", "si"), "")
@@ -208,7 +212,7 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		`unexpected argument "stray"`, "unknown flag --unknown", "unknown flag --also-unknown",
 		"--webhook-port: ", "--leader-elect: ", "--drain-force: ", "--poll-interval: ", "--shard-unreachable-grace: ",
 		"--metrics-bind-address: ", "--eviction-qps: ", "--kube-api-qps: ", "--on-demand-namespaces: ", "--log-level: ", "--log-format: ",
-		"--pod-source: ", "--demand-upc-qps: ", "--demand-upc-workers: ", "--cache-sync-timeout: ", "--penalty-annotation-prefix: ", "--demand-join-token-life: ", "--demand-join-token-groups: ",
+		"--pod-source: ", "--demand-upc-qps: ", "--demand-upc-workers: ", "--cache-sync-timeout: ", "--penalty-annotation-prefix: ", "--demand-join-token-life: ", "--demand-join-token-groups: ", "--hosts-api-server: ",
 		"--memory-factor: ", "NSTANCE_CAPI_ENDPOINT: ", "NSTANCE_KEY_SECRET: ", "NSTANCE_K8S_JSON: ",
 		"--namespace: it is not known", "--namespace: it must be set",
 	}

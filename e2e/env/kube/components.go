@@ -9,10 +9,10 @@ import (
 )
 
 // The files that several components share.
-func (c *Cluster) authorityFile() string { return filepath.Join(c.dir, "ca.crt") }
-func (c *Cluster) servingDir() string    { return filepath.Join(c.dir, "serving") }
+func (c *Cluster) authorityFile() string  { return filepath.Join(c.dir, "ca.crt") }
+func (c *Cluster) servingDir() string     { return filepath.Join(c.dir, "serving") }
 func (c *Cluster) signingKeyFile() string { return filepath.Join(c.dir, "ca.key") }
-func (c *Cluster) tokenKeyFile() string  { return filepath.Join(c.dir, "tokens.key") }
+func (c *Cluster) tokenKeyFile() string   { return filepath.Join(c.dir, "tokens.key") }
 
 // servingFlags are what every component that serves HTTPS is told.
 func (c *Cluster) servingFlags(port int) []string {

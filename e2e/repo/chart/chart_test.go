@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -201,6 +202,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"memoryFactor":                           least(values{"memoryFactor": 1.5}),
 		"mode":                                   least(values{"onDemand": values{"mode": "gate"}}),
 		"apiServer":                              least(values{"capi": values{"apiServer": "kubernetes"}}),
+		"/hosts/apiServer":                       least(values{"hosts": values{"apiServer": "https://api.example.com"}}),
 		"ca.pem":                                 least(values{"ca": values{"create": true}}),
 		"podSource":                              least(values{"demand": values{"podSource": "pods"}}),
 		"interruptionPenalty":                    least(values{"demand": values{"priorityClassPenalties": values{"batch": values{"interruptionPenalty": "-1"}}}}),
@@ -253,6 +255,17 @@ func TestO18_DefinitionsStay(t *testing.T) {
 var params = policies.Params{
 	Name: "nstance-operator", Namespace: "nstance",
 	User: "system:serviceaccount:nstance:nstance-operator", Core: "system:serviceaccount:capi-system:capi-manager",
+}
+
+// TestTheAPIServerOfHosts: its address reaches the operator where host machines are on.
+func TestTheAPIServerOfHosts(t *testing.T) {
+	const address = "https://api.example.com:6443"
+	for _, on := range []bool{true, false} {
+		d := as[appsv1.Deployment](t, find(t, render(t, least(values{"hosts": values{"enabled": on, "apiServer": address}})), "Deployment", "nstance-operator"))
+		if has := slices.Contains(d.Spec.Template.Spec.Containers[0].Args, "--hosts-api-server="+address); has != on {
+			t.Errorf("host machines %t: arguments %q", on, d.Spec.Template.Spec.Containers[0].Args)
+		}
+	}
 }
 
 // The kinds of host machines and their policies are installed where they are asked for, and nowhere else.

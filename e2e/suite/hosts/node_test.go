@@ -286,4 +286,3 @@ func median(of []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(of))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
-

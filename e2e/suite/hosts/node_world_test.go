@@ -177,7 +177,7 @@ func (w *world) inMachine() string {
 // template is what machines are built from: content is what tells its versions apart.
 func (w *world) template(content string) hostsv1.Template {
 	return hostsv1.Template{
-		Image: hostsv1.Image{Type: hostsv1.ImageArchive, Archive: &hostsv1.ArchiveImage{URL: hostsv1.URL(w.box.registry.server.URL + "/root.tar"), SHA256: hostsv1.SHA256(w.box.registry.sha256)}},
+		Image:      hostsv1.Image{Type: hostsv1.ImageArchive, Archive: &hostsv1.ArchiveImage{URL: hostsv1.URL(w.box.registry.server.URL + "/root.tar"), SHA256: hostsv1.SHA256(w.box.registry.sha256)}},
 		Kubernetes: hostsv1.Kubernetes{Version: kubeletVersion, KubeletConfig: kubeletConfig},
 		Machine: &hostsv1.NodeMachine{
 			Binds: []hostsv1.Bind{{Source: hostsv1.AbsolutePath(w.box.path("sys")), Target: "/srv/sysctls", ReadOnly: true}},
