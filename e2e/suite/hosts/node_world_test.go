@@ -62,6 +62,12 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	w := &world{t: t, box: newBoxOf(t, *rootArchive, "-o loop "+disk)}
+	// There is no name server in this network. A kubelet asks for the name of its own Node, again and again,
+	// and does not wait for an answer from an address where nobody listens.
+	resolver := "rm -f /etc/resolv.conf && echo nameserver " + hostAddress + " >/etc/resolv.conf"
+	if out, err := w.onHost("sh", "-c", resolver).CombinedOutput(); err != nil {
+		t.Fatalf("set the name server of the host: %v: %s", err, out)
+	}
 	w.box.launch()
 	w.box.eventually("the paver's socket", 20*time.Second, func() bool { return w.box.exists("run/paver.sock") })
 	w.cluster = kube.Start(t, kube.Config{
@@ -226,9 +232,10 @@ func (w *world) configure(template hostsv1.Template) {
 	w.t.Helper()
 	c := &hostsv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configuration}}
 	err := w.admin.Get(w.t.Context(), client.ObjectKeyFromObject(c), c)
+	was := c.DeepCopy()
 	c.Spec.Template, c.Spec.MachineSelector = template, &hostsv1.MachineSelector{}
 	if err == nil {
-		err = w.admin.Update(w.t.Context(), c)
+		err = w.admin.Patch(w.t.Context(), c, client.MergeFrom(was))
 	} else if client.IgnoreNotFound(err) == nil {
 		err = w.admin.Create(w.t.Context(), c)
 	}
