@@ -227,13 +227,16 @@ for name in kernel.* vm.*; do
 done
 `
 
+// history is how many versions are kept: all that a test makes.
+var history int32 = 100
+
 // configure makes the MachineConfiguration, or changes its template.
 func (w *world) configure(template hostsv1.Template) {
 	w.t.Helper()
 	c := &hostsv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configuration}}
 	err := w.admin.Get(w.t.Context(), client.ObjectKeyFromObject(c), c)
 	was := c.DeepCopy()
-	c.Spec.Template, c.Spec.MachineSelector = template, &hostsv1.MachineSelector{}
+	c.Spec.Template, c.Spec.MachineSelector, c.Spec.RevisionHistoryLimit = template, &hostsv1.MachineSelector{}, &history
 	if err == nil {
 		err = w.admin.Patch(w.t.Context(), c, client.MergeFrom(was))
 	} else if client.IgnoreNotFound(err) == nil {
