@@ -98,6 +98,11 @@ var scenarios = []scenario{
 	{name: "a-machine-is-used-again", plan: "1m set cluster-a costly web 12\n8m drop cluster-a web\n14m set cluster-a costly again 8", least: map[string]int{"bootstrap": 1}},
 	{name: "boot-in-no-time", plan: "set boot 0s\n1m set cluster-a service api 20", least: map[string]int{"configured": 20}, most: map[string]int{"provision": 20}},
 	{name: "boot-in-300-seconds", plan: "set boot 5m\n1m set cluster-a service api 20", least: map[string]int{"configured": 20}, most: map[string]int{"provision": 20}},
+	{
+		// They are counted whole, so that each machine that was bought for them serves some of them.
+		name: "no-machine-of-pods-that-are-alike-is-asked-back", promise: "E1", plan: "set length 2h\nset cpus 2000\n1m set cluster-a tiny web 500\n30m scale cluster-a web 1000",
+		least: map[string]int{"provision": 80}, most: map[string]int{"reclaim": 0, "instruct": 0, "pending web": 0},
+	},
 	{name: "small-needs-share-a-machine", plan: "1m set cluster-a tiny a 3\n1m set cluster-a bare b 1\n1m set cluster-a costly c 1", least: map[string]int{"provision": 1}, most: map[string]int{"provision": 2}},
 	{
 		name: "a-drop-that-comes-again-slowly", promise: "E5",
