@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,6 +28,7 @@ import (
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/backoff"
 	controllers "nstance.dev/operator/controllers/hosts/operations"
+	"nstance.dev/operator/hosts/inplace"
 	"nstance.dev/operator/hosts/operations"
 	"nstance.dev/operator/policies/policytest"
 )
@@ -98,6 +100,7 @@ func (w *operating) start(t *testing.T) {
 	if err := r.SetupWithManager(t.Context(), mgr, some); err != nil {
 		t.Fatal(err)
 	}
+	r.Carry(hostsv1.ExecutorController, &inplace.Applier{Versions: mgr.GetClient(), Nodes: mgr.GetClient()})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -293,4 +296,100 @@ func TestM72M73M74M75M80_FanOutOverAFleet(t *testing.T) {
 	stop()
 	processes.Wait()
 	work.Wait()
+}
+
+// M56, M71, M75: applyConfiguration brings labels and taints to a Node on a real server, with what the operator may do, says what it
+// has changed, and fails with the fields that take a repave.
+func TestM56M71M75_ApplyConfigurationOnARealServer(t *testing.T) {
+	kube.Needs(t, kube.BeAlone)
+	t.Parallel()
+	w := newOperating(t)
+	operator, err := w.cluster.User(policytest.Params.User, "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := w.client(t, operator)
+	for number, kubernetes := range []hostsv1.Kubernetes{
+		{Version: "v1.36.3", NodeLabels: map[string]hostsv1.LabelValue{"tier": "a"}, Taints: []hostsv1.Taint{{Key: "gpu", Value: "one", Effect: corev1.TaintEffectNoSchedule}}},
+		{Version: "v1.36.3", NodeLabels: map[string]hostsv1.LabelValue{"tier": "b", "new": "z"}},
+		{Version: "v1.36.4", NodeLabels: map[string]hostsv1.LabelValue{"tier": "c"}},
+	} {
+		v := &hostsv1.MachineConfigurationVersion{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("gpu-v%d", number+1)}}
+		v.Spec.ConfigurationName, v.Spec.Version = "gpu", int32(number+1) //nolint:gosec // three
+		v.Spec.Template = hostsv1.Template{Image: hostsv1.Image{Type: hostsv1.ImageOCI, OCI: &hostsv1.OCIImage{Reference: "node:1"}}, Kubernetes: kubernetes}
+		if err := owner.Create(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "box", Labels: map[string]string{"tier": "a", "mine": "y"}}}
+	node.Spec.Taints = []corev1.Taint{{Key: "gpu", Value: "one", Effect: corev1.TaintEffectNoSchedule}, {Key: "mine", Effect: corev1.TaintEffectNoExecute}}
+	m := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: "box"}}
+	m.Spec.Provisioner = hostsv1.ProvisionerManual
+	for _, object := range []client.Object{node, m} {
+		if err := w.admin.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	desire := func(version int32) {
+		t.Helper()
+		m.Status.NodeRef = &hostsv1.NodeReference{Name: "box", UID: string(node.UID)}
+		m.Status.Configuration = &hostsv1.ConfigurationStatus{
+			Applied: &hostsv1.AppliedVersion{VersionReference: hostsv1.VersionReference{Name: "gpu", Version: 1}},
+			Desired: &hostsv1.VersionReference{Name: "gpu", Version: version},
+		}
+		if err := w.admin.Status().Update(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	desire(2)
+	w.start(t)
+	defer func() { w.kill(t) }()
+	ask := func(name string, state hostsv1.OperationState, reason string) *hostsv1.MachineOperation {
+		t.Helper()
+		op := &hostsv1.MachineOperation{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		op.Spec.OperationName, op.Spec.MachineRef = hostsv1.OperationApplyConfiguration, &hostsv1.MachineReference{Name: "box"}
+		if err := w.admin.Create(t.Context(), op); err != nil {
+			t.Fatal(err)
+		}
+		kube.Await(t, name+" has ended", func(ctx context.Context) error {
+			if err := w.admin.Get(ctx, client.ObjectKeyFromObject(op), op); err != nil {
+				return err
+			}
+			if op.Status.State != state || op.Status.Reason != reason {
+				return fmt.Errorf("%s/%s: %s", op.Status.State, op.Status.Reason, op.Status.Message)
+			}
+			return nil
+		})
+		return op
+	}
+	op := ask("first", hostsv1.OperationComplete, hostsv1.ReasonSucceeded)
+	if op.Status.Executor != hostsv1.ExecutorController || op.Status.Attempts != 1 || op.Status.Results["changed"] != "label new, label tier, taint gpu:NoSchedule" {
+		t.Errorf("%+v", op.Status)
+	}
+	if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		t.Fatal(err)
+	}
+	mine := 0
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == "gpu" {
+			t.Error("the taint is still there")
+		}
+		if taint.Key == "mine" {
+			mine++
+		}
+	}
+	if node.Labels["tier"] != "b" || node.Labels["new"] != "z" || node.Labels["mine"] != "y" || mine != 1 {
+		t.Errorf("labels %v, taints %v", node.Labels, node.Spec.Taints)
+	}
+	op.Status.State = hostsv1.OperationPending
+	if err := w.admin.Status().Update(t.Context(), op); !apierrors.IsInvalid(err) {
+		t.Errorf("what is final is changed: %v", err)
+	}
+	w.kill(t)
+	desire(3)
+	w.start(t) // one that knows of it
+	last := ask("second", hostsv1.OperationFailed, inplace.ReasonNeedsRepave)
+	if last.Status.Message != "these fields take a repave: kubernetes.version" {
+		t.Errorf("message %q", last.Status.Message)
+	}
 }
