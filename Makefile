@@ -211,8 +211,9 @@ sim-demand: ## Simulate demand mode for SIMTIME (1m) from seed FIRST (1) on
 	go test -timeout 60m -count=1 -v ./e2e/sim/demandsim -run 'TestDemandSim$$|TestStories$$|TestE' -for $(SIMTIME) -first $(FIRST)
 
 .PHONY: sim-hosts
-sim-hosts: ## Simulate the versions and the selection of host machines for SIMTIME (1m) from seed FIRST (1) on
+sim-hosts: ## Simulate host machines, their versions and their nodes, for twice SIMTIME (1m) from seed FIRST (1) on
 	go test -timeout 60m -count=1 -v ./e2e/sim/hostsim -run 'TestHostSim$$|TestStories$$|TestM' -for $(SIMTIME) -first $(FIRST)
+	go test -timeout 60m -count=1 -v ./e2e/sim/pavesim -run 'TestPaveSim$$|TestStories$$|TestM' -every -for $(SIMTIME) -first $(FIRST)
 
 # What seeds 1 to 50 and all scenarios do, event by event: record it before a change that is
 # to leave behaviour as it is, and compare after.

@@ -1,0 +1,171 @@
+package pavesim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"nstance.dev/e2e/sim/pavesim/cluster"
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+)
+
+const (
+	// patience is how long the world may take until every machine is as it has to be.
+	patience = 2 * time.Hour
+	// quiet is how long it is looked at then.
+	quiet = 5 * time.Minute
+)
+
+// settle ends all faults, waits until every machine has its Node or says why not, and then demands that
+// nothing more is begun.
+func (w *world) settle() {
+	w.calm = true
+	w.stop("b")
+	if w.outage.until.After(time.Now()) {
+		w.outage = outage{}
+	}
+	for _, h := range w.hosts {
+		h.agent.away = time.Time{}
+		w.change(&hostsv1.HostMachine{}, h.name, func(o client.Object) {
+			o.(*hostsv1.HostMachine).Spec.Paused = false //nolint:forcetypeassert // it was asked for as such
+		})
+	}
+	w.notef("the faults have ended")
+	var why []string
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if why = w.unsettled(); len(why) == 0 {
+			break
+		}
+		w.obey()
+		w.pass(time.Minute)
+	}
+	for _, says := range why {
+		promise, what, _ := strings.Cut(says, " ")
+		w.violate(promise, "after %v: %s", patience, what)
+	}
+	if len(why) > 0 {
+		return
+	}
+	before := map[string]int64{}
+	for _, m := range cluster.All[*hostsv1.HostMachine](w.api) {
+		before[m.Name] = epochOf(m)
+	}
+	w.pass(quiet)
+	for _, m := range cluster.All[*hostsv1.HostMachine](w.api) {
+		if epochOf(m) != before[m.Name] {
+			w.violate("M49", "nothing has changed, and %s is at epoch %d after %d", m.Name, epochOf(m), before[m.Name])
+		}
+	}
+	for _, says := range w.unsettled() {
+		promise, what, _ := strings.Cut(says, " ")
+		w.violate(promise, "when all was quiet: %s", what)
+	}
+}
+
+// obey is a user who does what the condition of a machine says.
+func (w *world) obey() {
+	for _, m := range cluster.All[*hostsv1.HostMachine](w.api) {
+		c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionPaved)
+		switch {
+		case c == nil || c.Reason != hostsv1.ReasonNotAssigned:
+		case strings.Contains(c.Message, "exists and was not built here; delete it"):
+			w.deleteNode(m.Name)
+		case strings.Contains(c.Message, hostsv1.AnnotationRetry):
+			w.change(&hostsv1.HostMachine{}, m.Name, func(o client.Object) {
+				o.SetAnnotations(map[string]string{hostsv1.AnnotationRetry: "as it says"})
+			})
+		}
+	}
+}
+
+// pass lets the world go on for some time.
+func (w *world) pass(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		w.step(end)
+	}
+}
+
+// unsettled says of each machine what is not as it has to be, after the promise that it breaks.
+func (w *world) unsettled() (all []string) {
+	for _, h := range w.hosts {
+		m, there := cluster.Find[*hostsv1.HostMachine](w.api, h.name)
+		if !there {
+			all = append(all, "M3 "+h.name+" has no HostMachine")
+			continue
+		}
+		if why := w.wrong(h, m); why != "" {
+			all = append(all, why+"; it says "+says(m.Status.Conditions))
+		}
+	}
+	return all
+}
+
+// wrong says what is wrong with a machine. What has failed finally has to be said, and is left to a user.
+func (w *world) wrong(h *host, m *hostsv1.HostMachine) string {
+	bad := func(promise, format string, args ...any) string {
+		return promise + " " + h.name + ": " + fmt.Sprintf(format, args...)
+	}
+	runs := h.Runs()
+	if len(runs) > 1 {
+		return bad("M58", "%d slots run", len(runs))
+	}
+	c := m.Status.Configuration
+	if c == nil || c.Assigned == nil {
+		if len(cluster.All[*hostsv1.MachineConfiguration](w.api)) == 0 && meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionConfigurationPending) {
+			return ""
+		}
+		return bad("M42", "nothing is assigned")
+	}
+	pending := meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionConfigurationPending)
+	failed := meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionRepaveFailed)
+	if failed && m.Spec.FailurePolicy == hostsv1.FailureHold {
+		return ""
+	}
+	node, exists := cluster.Find[*corev1.Node](w.api, h.name)
+	if pending && (!exists || len(runs) == 0) {
+		return "" // nothing can be built, and it says so
+	}
+	switch {
+	case len(runs) == 0:
+		return bad("M61", "no slot runs, and epoch %d is assigned", c.Assigned.Epoch)
+	case !runs[0].Kubelet:
+		return bad("M59", "the kubelet of slot %s does not run", runs[0].Slot)
+	case !exists && failed && h.kubelets[runs[0].Boot] != nil && h.kubelets[runs[0].Boot].registered:
+		return "" // somebody has deleted the Node that the old machine came back with, before it was known
+	case !exists:
+		return bad("M49", "it has no Node")
+	case node.Status.NodeInfo.BootID != runs[0].Boot || ready(node) != corev1.ConditionTrue:
+		return bad("M46", "its Node is not that of what runs, or not ready")
+	case uidOf(m) != string(node.UID):
+		return bad("M48", "it remembers Node %q, and has %q", uidOf(m), node.UID)
+	case c.Applied == nil:
+		return bad("M45", "the status does not say what it runs")
+	case node.Annotations[hostsv1.AnnotationConfigurationHash] != string(c.Applied.Hash) || node.Annotations[hostsv1.AnnotationMachineUID] != string(m.UID):
+		return bad("M45", "its Node says %q of %q", node.Annotations[hostsv1.AnnotationConfigurationHash], node.Annotations[hostsv1.AnnotationMachineUID])
+	case strings.TrimSpace(h.Read(runs[0].Slot, "etc/nstance/hash")) != string(c.Applied.Hash):
+		return bad("M45", "it runs %.20s, and the status says %.20s", h.Read(runs[0].Slot, "etc/nstance/hash"), c.Applied.Hash)
+	case c.Applied.VersionReference != c.Assigned.VersionReference && !failed:
+		return bad("M47", "it runs version %d, and version %d is assigned", c.Applied.Version, c.Assigned.Version)
+	case m.Status.Phase != hostsv1.PhaseReady && !failed && !pending:
+		return bad("M47", "its phase is %s", m.Status.Phase)
+	}
+	if id := tokenID(h.Read(runs[0].Slot, bootstrap)); id != "" && !failed {
+		if _, usable := w.api.Bound(id); usable {
+			return bad("M43", "its Node has joined, and credential %s can still be used", id)
+		}
+	}
+	return ""
+}
+
+func says(conditions []metav1.Condition) string {
+	var all []string
+	for _, c := range conditions {
+		all = append(all, fmt.Sprintf("%s=%s/%s (%s)", c.Type, c.Status, c.Reason, c.Message))
+	}
+	return strings.Join(all, ", ")
+}
