@@ -5,8 +5,9 @@
 // there. What is pending goes to one of the shards that its requirements on zone and region
 // allow: a group whole to one of them, the one in which the Pods run that it has to be near, units that are spread over zones to the one that has
 // the fewest, everything else to the one that has the best to offer. A pending request stays
-// with its shard until it runs, until the shard is not eligible any longer, or until the shard
-// has been short of it three times in a row; then it does not go back there for [Away].
+// with its shard until it runs, until the shard is not eligible any longer, until it is one too
+// many there of those that are spread, or until the shard has been short of it three times in a
+// row; then it does not go back there for [Away].
 //
 // A [Splitter] is pure: time and what is observed are arguments. It is not safe for concurrent
 // use. It leaves to others where requests come from and that every shard gets a roll-up, an
@@ -102,12 +103,15 @@ func (s *Splitter) Split(now time.Time, shards []Shard, requests []Request, offe
 			delete(s.away, at)
 		}
 	}
-	d := division{s, shards, offers, map[string]string{}, map[string]string{}, map[count]int{}}
+	d := division{s, shards, offers, map[string]string{}, map[string]string{}, map[count]int{}, map[string]int{}}
 	if len(shards) == 0 {
 		return d.result
 	}
 	s.forget(shards, requests)
 	sorted := slices.SortedFunc(slices.Values(requests), func(a, b Request) int { return cmp.Compare(a.ID, b.ID) })
+	for _, r := range sorted {
+		d.totals[r.Fingerprint]++
+	}
 	d.running(sorted)
 	d.groups(sorted)
 	var fresh []Request
@@ -116,7 +120,7 @@ func (s *Splitter) Split(now time.Time, shards []Shard, requests []Request, offe
 			continue
 		}
 		// Those that stay come first: the others are divided around them.
-		if before := s.chosen[r.ID]; before != "" && slices.Contains(d.allowed(r), before) {
+		if before := s.chosen[r.ID]; before != "" && slices.Contains(d.allowed(r), before) && d.even(r, before) {
 			d.put(r, before)
 		} else {
 			fresh = append(fresh, r)
@@ -153,6 +157,7 @@ type division struct {
 	result map[string]string
 	chosen map[string]string // what is remembered
 	counts map[count]int     // of one profile in one shard
+	totals map[string]int    // of one profile
 }
 
 type count struct{ fingerprint, shard string }
@@ -270,6 +275,16 @@ func (d *division) allowed(r Request) []string {
 		eligible = append(eligible, s.ID)
 	}
 	return eligible
+}
+
+// even is whether a shard may keep a pending request: kube-scheduler puts any of alike Pods on a Node that
+// comes, so one that is spread over zones may find its place taken by a Pod that counted elsewhere.
+func (d *division) even(r Request, shard string) bool {
+	if !spreadsOverZones(r.Spec) {
+		return true
+	}
+	zones := len(d.allowed(r))
+	return d.counts[count{r.Fingerprint, shard}] < (d.totals[r.Fingerprint]+zones-1)/zones
 }
 
 // fewest returns the shard that has the fewest of the request's profile, running and pending.

@@ -140,7 +140,7 @@ func TestSpreadOverZonesIsEven(t *testing.T) {
 	if !maps.Equal(counted(got), map[string]int{"a": 3, "b": 2, "c": 2}) {
 		t.Errorf("%v", counted(got))
 	}
-	// What runs counts, and what is pending stays.
+	// What runs counts, and what is pending stays, as far as that leaves it even.
 	for i := range 3 {
 		running := request(t, fmt.Sprint("r", i), spread)
 		running.Runs = "b"
@@ -148,13 +148,34 @@ func TestSpreadOverZonesIsEven(t *testing.T) {
 	}
 	all = append(all, many(t, 9, spread)[7:]...)
 	more := s.Split(start, shards, all, none)
+	var moved []string
 	for id, shard := range got {
 		if more[id] != shard {
-			t.Errorf("%s moved from %s to %s", id, shard, more[id])
+			moved = append(moved, shard+" to "+more[id])
 		}
 	}
-	if !maps.Equal(counted(more), map[string]int{"a": 4, "b": 5, "c": 3}) {
-		t.Errorf("%v", counted(more))
+	if !slices.Equal(moved, []string{"b to c"}) || !maps.Equal(counted(more), map[string]int{"a": 4, "b": 4, "c": 4}) {
+		t.Errorf("moved %v, divided as %v", moved, counted(more))
+	}
+	if again := s.Split(start, shards, all, none); !maps.Equal(again, more) {
+		t.Errorf("divided as %v, then as %v", more, again)
+	}
+}
+
+// Pods that are spread take each other's places: what is pending then counts where the fewest are.
+func TestSpreadStaysEvenWhereAnotherPodTookThePlace(t *testing.T) {
+	s := &Splitter{}
+	all := many(t, 6, spread)
+	first := s.Split(start, shards, all, none)
+	var ran int
+	for i := range all { // those that counted in c run in a and b
+		if first[all[i].ID] == "c" {
+			all[i].Runs = shards[ran].ID
+			ran++
+		}
+	}
+	if got := counted(s.Split(start, shards, all, none)); ran != 2 || got["a"] != 2 || got["b"] != 2 || got["c"] != 2 {
+		t.Errorf("%d run elsewhere; divided as %v", ran, got)
 	}
 }
 
