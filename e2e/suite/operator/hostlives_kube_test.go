@@ -1,0 +1,590 @@
+//go:build kube
+
+package operator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"nstance.dev/e2e/env/kube"
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/controllers/hosts/host"
+	hostinventory "nstance.dev/operator/controllers/hosts/inventory"
+	"nstance.dev/operator/controllers/hosts/selection"
+	"nstance.dev/operator/crds"
+	"nstance.dev/operator/hosts/assignment"
+	"nstance.dev/operator/hosts/lifecycle"
+	"nstance.dev/operator/hosts/reports"
+	"nstance.dev/operator/nodes"
+	"nstance.dev/operator/policies/policytest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// lives are host machines whose Nodes join a real API server: their controller runs as the operator, and the
+// shard and the agents behind it are simulated, in one process.
+type lives struct {
+	*hostWorld
+	t    *testing.T
+	deaf *deaf // what the controller asks the API server itself goes through it
+	took time.Duration
+
+	mu       sync.Mutex
+	store    *reports.Store
+	up       bool // the shard is
+	agents   bool // they are
+	hosts    map[string]*nstancev1.MachineState
+	puts     []string
+	repaving map[string]bool
+	most     int // machines that were repaved at once
+	notices  []string
+	builds   errgroup.Group
+}
+
+// deaf stands between the controller and the API server: what it answers instead, to questions after a Node.
+type deaf struct {
+	next http.RoundTripper
+
+	mu     sync.Mutex
+	answer func(*http.Request) (*http.Response, error) // nil: the API server answers
+	asked  int
+}
+
+func (d *deaf) RoundTrip(r *http.Request) (*http.Response, error) {
+	d.mu.Lock()
+	answer := d.answer
+	if answer == nil || !strings.HasPrefix(r.URL.Path, "/api/v1/nodes/") {
+		d.mu.Unlock()
+		return d.next.RoundTrip(r)
+	}
+	d.asked++
+	d.mu.Unlock()
+	return answer(r)
+}
+
+func (d *deaf) set(answer func(*http.Request) (*http.Response, error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answer, d.asked = answer, 0
+}
+
+func (d *deaf) times() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked
+}
+
+func newLives(t *testing.T) *lives {
+	t.Helper()
+	l := &lives{hostWorld: newHostWorld(t), t: t, deaf: &deaf{}, up: true, agents: true, hosts: map[string]*nstancev1.MachineState{}, repaving: map[string]bool{}}
+	all, err := crds.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range all {
+		if crd.Spec.Names.Kind == "NstanceMachine" {
+			apply(t, l.cluster, convert(t, crd))
+		}
+	}
+	l.make(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bootstrapNamespace}})
+	l.make(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: bootstrapNamespace, Name: bootstrap}})
+	t.Cleanup(func() {
+		if err := l.builds.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// run starts the controller of node machines as a new process does, which knows nothing, and returns what ends it.
+func (l *lives) run() (stop func()) {
+	t := l.t
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, hostsv1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := l.cluster.User(policytest.Params.User, "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes := true
+	o := ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}}
+	o.Controller.SkipNameValidation = &yes
+	mgr, err := ctrl.NewManager(config, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := mgr.GetFieldIndexer()
+	errs := []error{
+		index.IndexField(t.Context(), &hostsv1.HostMachine{}, selection.IndexField, selection.Index),
+		index.IndexField(t.Context(), &hostsv1.HostMachine{}, hostinventory.IndexField, hostinventory.Index),
+	}
+	for field, of := range nodes.MachineIndexes() {
+		errs = append(errs, index.IndexField(t.Context(), &infrav1.NstanceMachine{}, field, of))
+	}
+	through := rest.CopyConfig(config)
+	through.Timeout = 5 * time.Second
+	through.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		l.deaf.next = next
+		return l.deaf
+	})
+	live, err := client.New(through, client.Options{Scheme: scheme})
+	secrets, err2 := client.New(config, client.Options{Scheme: scheme})
+	if err := errors.Join(append(errs, err, err2)...); err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	l.store = reports.New()
+	l.snapshot()
+	l.mu.Unlock()
+	r := host.New(host.Options{
+		Client: mgr.GetClient(), Secrets: secrets, Namespace: bootstrapNamespace, SecretMissing: func(context.Context, string) bool { return false },
+		Nodes: host.Nodes{Client: mgr.GetClient(), Live: live, Version: func() string { return "v1.36.3" }, API: func(context.Context) assignment.APIServer {
+			return assignment.APIServer{URL: config.Host, CA: config.CAData}
+		}},
+		Inventory: l.known.store, Reports: l.store,
+		Server: func(string) (host.Server, bool) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l, l.up
+		},
+		Lock: func(ctx context.Context, configuration string, number int32, machine string) (host.Locked, error) {
+			v, err := l.versions.Lock(ctx, configuration, number, machine)
+			return host.Locked{Reference: v.Reference, Content: assignment.Content{Template: v.Template}}, err
+		},
+		Credentials: &host.Tokens{Client: secrets, Namespace: bootstrapNamespace, ServiceAccount: bootstrap},
+		Events:      mgr.GetEventRecorder("nstance-operator"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Notice: func(_ context.Context, reason, _, format string, args ...any) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.notices = append(l.notices, reason+": "+fmt.Sprintf(format, args...))
+		},
+	})
+	if err := r.SetupWithManager(mgr, mgr, l.known.hub, controller.Options{MaxConcurrentReconciles: 10, SkipNameValidation: &yes}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// snapshot has the shard say all that it knows, if it is up; mu is held.
+func (l *lives) snapshot() {
+	if !l.up {
+		return
+	}
+	l.store.MachinesOpened("a")
+	for id := range l.hosts {
+		l.say(id)
+	}
+	l.store.MachineEvent("a", &nstancev1.MachineEvent{Type: "snapshot_end"})
+}
+
+// say has the shard say what it knows of a host; mu is held.
+func (l *lives) say(id string) {
+	if !l.up {
+		return
+	}
+	h := l.hosts[id]
+	said := &nstancev1.MachineState{Connected: l.agents, Status: h.Status, Assignment: h.Assignment}
+	l.store.MachineEvent("a", &nstancev1.MachineEvent{InstanceId: id, Type: "machine", Machine: said})
+}
+
+// change changes who is up, with what follows from it: an agent that comes back builds what it was told meanwhile.
+func (l *lives) change(shard, agents bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	back := agents && !l.agents
+	l.up, l.agents = shard, agents
+	l.snapshot()
+	for id := range l.hosts {
+		if back {
+			l.build(id)
+		}
+	}
+}
+
+// PutAssignment implements [host.Server].
+func (l *lives) PutAssignment(_ context.Context, r *nstancev1.PutAssignmentRequest) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a, id := r.GetAssignment(), r.GetInstanceId()
+	h := l.hosts[id]
+	if h.GetAssignment().GetEpoch() >= a.GetEpoch() {
+		return nil
+	}
+	l.puts = append(l.puts, fmt.Sprintf("%s %d", id, a.GetEpoch()))
+	h.Assignment = &nstancev1.AssignmentState{MachineName: a.GetMachineName(), MachineUid: a.GetMachineUid(), Epoch: a.GetEpoch(), Mode: a.GetMode(), Configuration: a.GetConfiguration()}
+	if a.GetEpoch() > 1 {
+		l.repaving[id] = true
+		l.most = max(l.most, len(l.repaving))
+	}
+	l.say(id)
+	l.build(id)
+	return nil
+}
+
+// DeleteAssignment implements [host.Server].
+func (l *lives) DeleteAssignment(context.Context, *nstancev1.DeleteAssignmentRequest) error {
+	return nil
+}
+
+// ConfirmNode implements [host.Server].
+func (l *lives) ConfirmNode(_ context.Context, r *nstancev1.ConfirmNodeRequest) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id := r.GetInstanceId()
+	h := l.hosts[id]
+	h.Assignment.Confirmed = &nstancev1.NodeConfirmed{Epoch: r.GetEpoch(), NodeUid: r.GetNodeUid(), BootId: r.GetBootId()}
+	h.Status.Stage = nstancev1.MachineStage_MACHINE_STAGE_RUNNING
+	delete(l.repaving, id)
+	l.say(id)
+	return nil
+}
+
+// build has a host build what it was told, and its kubelet join; mu is held.
+func (l *lives) build(id string) {
+	a := l.hosts[id].GetAssignment()
+	if !l.agents || a.GetEpoch() == 0 || a.GetConfirmed() != nil || a.GetEpoch() == l.hosts[id].GetStatus().GetEpoch() {
+		return
+	}
+	boot := fmt.Sprintf("%s-%d", id, a.GetEpoch())
+	l.hosts[id].Status = &nstancev1.MachineStatus{Epoch: a.GetEpoch(), Stage: nstancev1.MachineStage_MACHINE_STAGE_JOIN, Slots: []*nstancev1.MachineSlot{
+		{Name: "a", State: nstancev1.MachineSlotState_MACHINE_SLOT_STATE_RUNNING, Configuration: a.GetConfiguration(), Epoch: a.GetEpoch(), BootId: boot},
+	}}
+	l.say(id)
+	l.builds.Go(func() error {
+		time.Sleep(l.took)
+		return l.register(id, boot)
+	})
+}
+
+// register has a kubelet make its Node.
+func (l *lives) register(id, boot string) error {
+	ctx := context.WithoutCancel(l.t.Context())
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id}}
+	if err := l.admin.Create(ctx, n); err != nil {
+		return err
+	}
+	n.Status.NodeInfo.BootID = boot
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
+	return l.admin.Status().Update(ctx, n)
+}
+
+// idle makes hosts that run nothing, and the HostMachines of their instances.
+func (l *lives) idle(ids ...string) {
+	l.mu.Lock()
+	for _, id := range ids {
+		l.hosts[id] = &nstancev1.MachineState{Status: &nstancev1.MachineStatus{Stage: nstancev1.MachineStage_MACHINE_STAGE_IDLE}}
+		l.say(id)
+	}
+	l.mu.Unlock()
+	l.known.list(ids...)
+}
+
+func (l *lives) deleteNode(id string) {
+	l.t.Helper()
+	if err := l.admin.Delete(l.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id}}); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// await waits until a machine is as a condition wants it.
+func (l *lives) await(id, what string, is func(*hostsv1.HostMachine) bool) {
+	l.t.Helper()
+	kube.Await(l.t, what, func(ctx context.Context) error {
+		m := &hostsv1.HostMachine{}
+		if err := l.admin.Get(ctx, client.ObjectKey{Name: id}, m); err != nil {
+			return err
+		}
+		if !is(m) {
+			return fmt.Errorf("phase %s, repave %+v, configuration %+v, node %+v", m.Status.Phase, m.Status.Repave, m.Status.Configuration, m.Status.NodeRef)
+		}
+		return nil
+	})
+}
+
+// joined wants a machine whose Node of an epoch is ready, and which everybody knows of.
+func joined(epoch int64) func(*hostsv1.HostMachine) bool {
+	return func(m *hostsv1.HostMachine) bool {
+		c := m.Status.Configuration
+		return m.Status.Phase == hostsv1.PhaseReady && c != nil && c.Assigned != nil && c.Assigned.Epoch == epoch && m.Status.NodeRef != nil && m.Status.NodeRef.UID != ""
+	}
+}
+
+func (l *lives) published() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.puts...)
+}
+
+// says is an answer of the API server, or of what stands in front of it.
+func says(code int, reason metav1.StatusReason) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		body, kind := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d}`, reason, code), "application/json"
+		if reason == "" {
+			body, kind = "<html>nothing here</html>", "text/html"
+		}
+		return &http.Response{
+			StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(strings.NewReader(body)), Request: r,
+		}, nil
+	}
+}
+
+// M51, M52: a Node is deleted while the API server answers the operator with everything but the truth: no node is
+// touched. When it says again what is so, the machine is repaved.
+func TestM51M52_AnAPIServerThatDoesNotAnswer(t *testing.T) {
+	kube.Needs(t, kube.BeAlone)
+	t.Parallel()
+	l := newLives(t)
+	l.configure(t)
+	l.run()
+	id := hostIDs(t, 1)[0]
+	l.idle(id)
+	l.await(id, "the machine has joined", joined(1))
+	for i, tt := range []struct {
+		name   string
+		answer func(*http.Request) (*http.Response, error)
+	}{
+		{"403", says(http.StatusForbidden, metav1.StatusReasonForbidden)},
+		{"500", says(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
+		{"504", says(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)},
+		{"404 of a proxy", says(http.StatusNotFound, "")},
+		{"no connection", func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") }},
+		{"no answer in time", func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}},
+	} {
+		l.deaf.set(tt.answer)
+		if i == 0 {
+			l.deleteNode(id)
+		}
+		kube.Await(t, tt.name+": it is asked twice", func(context.Context) error {
+			if n := l.deaf.times(); n < 2 {
+				return fmt.Errorf("it was asked %d times", n)
+			}
+			return nil
+		})
+		m := &hostsv1.HostMachine{}
+		if err := l.admin.Get(t.Context(), client.ObjectKey{Name: id}, m); err != nil {
+			t.Fatal(err)
+		}
+		if all := l.published(); len(all) != 1 || m.Status.NodeRef.UID == "" {
+			t.Fatalf("%s: published %v, node %+v", tt.name, all, m.Status.NodeRef)
+		}
+	}
+	l.deaf.set(nil)
+	l.await(id, "the machine is repaved", joined(2))
+}
+
+// M51: a Node is deleted while operator, shard and agent are down. Each of them comes back without the others: it is
+// repaved when all of them are there.
+func TestM51_DeletedWhileEverybodyIsDown(t *testing.T) {
+	kube.Needs(t, kube.BeAlone)
+	t.Parallel()
+	l := newLives(t)
+	l.configure(t)
+	stop := l.run()
+	id := hostIDs(t, 1)[0]
+	l.idle(id)
+	l.await(id, "the machine has joined", joined(1))
+	stop()
+	l.change(false, false)
+	l.deleteNode(id)
+	l.run()
+	l.await(id, "the operator is back, and waits for the shard", func(m *hostsv1.HostMachine) bool {
+		return m.Status.Repave != nil && m.Status.Repave.Held != nil && m.Status.Repave.Held.Reason == lifecycle.HeldIncomplete
+	})
+	if all := l.published(); len(all) != 1 {
+		t.Fatalf("published %v while the shard is down", all)
+	}
+	l.change(true, false)
+	l.await(id, "the shard is back, and keeps the repave for the agent", func(m *hostsv1.HostMachine) bool {
+		return m.Status.Configuration.Assigned.Epoch == 2 && len(l.published()) == 2
+	})
+	if err := l.admin.Get(t.Context(), client.ObjectKey{Name: id}, &corev1.Node{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the agent is down, and the Node is there: %v", err)
+	}
+	l.change(true, true)
+	l.await(id, "the agent is back, and the machine is repaved", joined(2))
+}
+
+// M87: a script deletes 100 of 500 Nodes within a minute: one machine is repaved at a time, the next one as soon as
+// it has joined, until a user releases the brake; then all of them are.
+func TestM87_AScriptDeletesAFifthOfAFleet(t *testing.T) {
+	kube.Needs(t, kube.BeAlone)
+	t.Parallel()
+	const fleet, gone, oneByOne = 500, 100, 5
+	l := newLives(t)
+	l.took = 100 * time.Millisecond
+	l.configure(t)
+	ids := hostIDs(t, fleet)
+	l.known.list(ids...)
+	l.awaitDesired(t, fleet, 1, hostsv1.ReasonNotPaved)
+	content, err := l.versions.Lock(t.Context(), "gpu", 1, ids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made errgroup.Group
+	made.SetLimit(16)
+	for _, id := range ids {
+		made.Go(func() error { return l.settled(id, content.Reference) })
+	}
+	if err := made.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	l.run()
+	l.await(ids[fleet-1], "the controller has seen the fleet", joined(1))
+	began := time.Now()
+	var script errgroup.Group
+	script.SetLimit(16)
+	for _, id := range ids[:gone] {
+		script.Go(func() error {
+			return l.admin.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id}})
+		})
+	}
+	if err := script.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Fatalf("the script took %v", took)
+	}
+	repaved := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.puts) - len(l.repaving)
+	}
+	// Those that come before the limit is passed are not held: fifty are a tenth of the fleet.
+	limit := lifecycle.Limit(fleet)
+	kube.Await(t, "the brake is on", func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.notices) == 0 || !strings.HasPrefix(l.notices[0], hostsv1.EventFleetBrake) {
+			return fmt.Errorf("notices %v", l.notices)
+		}
+		return nil
+	})
+	kube.Await(t, "what was begun before that is over", func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.repaving) > 1 {
+			return fmt.Errorf("%d are repaved", len(l.repaving))
+		}
+		l.most = len(l.repaving)
+		return nil
+	})
+	if n := repaved(); n > limit {
+		t.Errorf("%d of %d were repaved before the brake was on", n, gone)
+	}
+	from := repaved()
+	kube.Await(t, fmt.Sprintf("%d more are repaved", oneByOne), func(context.Context) error {
+		if n := repaved(); n < from+oneByOne {
+			return fmt.Errorf("%d are", n-from)
+		}
+		return nil
+	})
+	l.mu.Lock()
+	if l.most != 1 || len(l.puts) == gone {
+		t.Errorf("%d were repaved at once, %d of %d in all", l.most, len(l.puts), gone)
+	}
+	l.mu.Unlock()
+	kube.Await(t, "the brake is released", func(ctx context.Context) error {
+		c := &hostsv1.MachineConfiguration{}
+		if err := l.admin.Get(ctx, client.ObjectKey{Name: "gpu"}, c); err != nil {
+			return err
+		}
+		c.Annotations = map[string]string{hostsv1.AnnotationReleaseBrake: "meant"}
+		return l.admin.Update(ctx, c)
+	})
+	kube.Await(t, "all of them are repaved", func(context.Context) error {
+		if n := repaved(); n < gone {
+			return fmt.Errorf("%d are", n)
+		}
+		return nil
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.most < 2 || len(l.puts) != gone {
+		t.Errorf("after the release %d were repaved at once, %d in all", l.most, len(l.puts))
+	}
+}
+
+// settled writes what is so of a machine that has joined long ago.
+func (l *lives) settled(id string, v hostsv1.VersionReference) error {
+	ctx, boot := l.t.Context(), id+"-1"
+	if err := l.register(id, boot); err != nil {
+		return err
+	}
+	n := &corev1.Node{}
+	if err := l.admin.Get(ctx, client.ObjectKey{Name: id}, n); err != nil {
+		return err
+	}
+	m := &hostsv1.HostMachine{}
+	for {
+		if err := l.admin.Get(ctx, client.ObjectKey{Name: id}, m); err != nil {
+			return err
+		}
+		m.Status.Configuration.Assigned = &hostsv1.AssignedVersion{VersionReference: v, Epoch: 1}
+		m.Status.Configuration.Applied = &hostsv1.AppliedVersion{VersionReference: v}
+		m.Status.NodeRef = &hostsv1.NodeReference{Name: id, UID: string(n.UID)}
+		m.Status.Repave = &hostsv1.RepaveStatus{Epoch: 1, Mode: hostsv1.ModePave, Reason: lifecycle.ReasonFirst}
+		if err := l.admin.Status().Update(ctx, m); err == nil {
+			break
+		} else if !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	m.Finalizers = []string{hostsv1.Finalizer}
+	patch := []byte(`{"metadata":{"finalizers":["` + hostsv1.Finalizer + `"]}}`)
+	if err := l.admin.Patch(ctx, m, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		return err
+	}
+	of := &nstancev1.MachineConfigurationVersion{Name: string(v.Name), Version: v.Version, Uid: v.UID, Hash: string(v.Hash)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hosts[id] = &nstancev1.MachineState{
+		Assignment: &nstancev1.AssignmentState{
+			MachineName: id, MachineUid: string(m.UID), Epoch: 1, Mode: nstancev1.MachineMode_MACHINE_MODE_PAVE, Configuration: of,
+			Confirmed: &nstancev1.NodeConfirmed{Epoch: 1, NodeUid: string(n.UID), BootId: boot},
+		},
+		Status: &nstancev1.MachineStatus{Epoch: 1, Stage: nstancev1.MachineStage_MACHINE_STAGE_RUNNING, Slots: []*nstancev1.MachineSlot{
+			{Name: "a", State: nstancev1.MachineSlotState_MACHINE_SLOT_STATE_RUNNING, Configuration: of, Epoch: 1, BootId: boot},
+		}},
+	}
+	return nil
+}
