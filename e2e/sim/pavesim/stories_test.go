@@ -69,6 +69,19 @@ var stories = map[string]string{
 		10m delete-node m0
 		10m restart-kubelet m0
 	`,
+	"M87_AScriptDeletesAllNodes": `
+		set machines 6
+		set length 40m
+		0s make gpu
+		5m delete-nodes 6
+	`,
+	"M87_AndAUserSaysThatItIsMeant": `
+		set machines 6
+		set length 40m
+		0s make gpu
+		5m delete-nodes 6
+		6m release gpu
+	`,
 	"M53_APausedMachineIsLeftAlone": `
 		0s make gpu
 		4m pause m0 on

@@ -57,7 +57,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	p.log = p.log.With("row", int(p.d.Row), "reason", p.d.Reason)
 	r.tell(p)
 	if err := r.act(ctx, p); err != nil {
-		r.brake.notBegun(p, err)
+		if p.d.Action == lifecycle.Assign { // what fails later does not undo what was begun
+			r.brake.notBegun(p, err)
+		}
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: p.d.After}, nil
