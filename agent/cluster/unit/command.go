@@ -66,12 +66,12 @@ func (u *Unit) command(ctx context.Context, output *tail, env []string, path str
 // busyTime is how long a program that is still open for writing is tried again.
 const busyTime = 2 * time.Second
 
-// started starts what make makes. A file that was just written can't be run while a process has it
+// started starts what build returns. A file that was just written can't be run while a process has it
 // open for writing, and each process that another thread of this one starts has it open for a
 // moment, between fork and exec (https://go.dev/issue/22315): it is tried again.
-func started(ctx context.Context, make func() *exec.Cmd) (*exec.Cmd, error) {
+func started(ctx context.Context, build func() *exec.Cmd) (*exec.Cmd, error) {
 	for waited, wait := time.Duration(0), time.Millisecond; ; waited, wait = waited+wait, 2*wait {
-		cmd := make()
+		cmd := build()
 		err := cmd.Start()
 		if !errors.Is(err, syscall.ETXTBSY) || waited > busyTime {
 			return cmd, err

@@ -29,8 +29,8 @@ func TestAProgramThatIsStillWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				close := time.AfterFunc(test.open, func() { _ = writer.Close() })
-				defer close.Stop()
+				closed := time.AfterFunc(test.open, func() { _ = writer.Close() })
+				defer closed.Stop()
 				cmd, err := started(t.Context(), func() *exec.Cmd { return exec.Command(path) })
 				if test.refused {
 					if got, want := reason(err), "not run: "+syscall.ETXTBSY.Error(); got != want {

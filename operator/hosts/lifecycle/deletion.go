@@ -26,25 +26,15 @@ func deleting(in Input, now time.Time) Decision {
 		d.Reason = "the host was told nothing"
 	case resets && r != nil && r.Epoch >= a.Epoch && r.Stage == StageReset:
 		d.Reason = "the host was reset"
-	case !resets && (a != nil || s != nil):
-		d.Action, d.Reason = Assign, "the HostMachine is being deleted"
-		d.Assignment = Assignment{Mode: hostsv1.ModeReset, Epoch: next(in), Reason: ReasonDeleting}
-		if a != nil {
-			d.Assignment.Version = a.VersionReference
-		} else {
-			d.Assignment.Version = s.Version
-		}
+	case !resets && a != nil:
+		d.assignReset(next(in), a.VersionReference)
+	case !resets && s != nil:
+		d.assignReset(next(in), s.Version)
 	case in.Host.Known && (s == nil || s.Epoch < a.Epoch):
 		d.Action, d.Reason, d.After = Publish, fmt.Sprintf("the shard does not have epoch %d", a.Epoch), soon
 	case !now.Before(deadline) && !takes:
 		d.Reason = fmt.Sprintf("the host was not reset within %v", ResetTimeout)
-		d.Skipped = d.Reason
-		switch f := r.failed(epochOf(a)); {
-		case f != nil:
-			d.Skipped += ": " + f.Message
-		case !in.Host.Connected:
-			d.Skipped += ": its agent is not connected"
-		}
+		d.Skipped = d.Reason + unanswered(in.Host, a)
 		d.ResetKept = resets && in.Host.Known && s.Epoch == a.Epoch && s.Mode == hostsv1.ModeReset
 	case a == nil:
 		d.Action, d.Reason, d.After = None, "the shard has not said what it keeps for the host", until(deadline, now)
@@ -52,6 +42,23 @@ func deleting(in Input, now time.Time) Decision {
 		d.Action, d.Reason, d.After = None, "the host is to reset itself", until(deadline, now)
 	}
 	return d
+}
+
+// assignReset makes it the decision that the host is told to reset itself.
+func (d *Decision) assignReset(epoch int64, version hostsv1.VersionReference) {
+	d.Action, d.Reason = Assign, "the HostMachine is being deleted"
+	d.Assignment = Assignment{Mode: hostsv1.ModeReset, Epoch: epoch, Reason: ReasonDeleting, Version: version}
+}
+
+// unanswered is what is known of why a host was not reset in time, as the end of a sentence; it may be empty.
+func unanswered(h Host, a *hostsv1.AssignedVersion) string {
+	if f := h.Report.failed(epochOf(a)); f != nil {
+		return ": " + f.Message
+	}
+	if !h.Connected {
+		return ": its agent is not connected"
+	}
+	return ""
 }
 
 // resetDeadline is when a machine goes without a reset.

@@ -164,19 +164,8 @@ func first(in Input) Decision {
 	wait := func(format string, args ...any) Decision {
 		return Decision{Row: RowFirst, Reason: fmt.Sprintf(format, args...)}
 	}
-	switch check, s := failedCheck(r), in.Host.Stored; {
-	case s != nil && s.Mode == hostsv1.ModeReset && (r == nil || r.Epoch < s.Epoch):
-		return wait("the host has not taken the reset that the shard keeps for it, epoch %d", s.Epoch)
-	case !in.Instance.Running:
-		return wait("the instance does not run")
-	case !in.Host.Connected:
-		return wait("the agent is not connected")
-	case r == nil:
-		return wait("the host has not reported")
-	case check != nil:
-		return wait("the host is not fit: %s: %s", check.ID, check.Message)
-	case r.Stage == StageResetting, r.Stage.building() && r.Attempts == 0 && !r.CredentialNeeded:
-		return wait("the host is in stage %s of another assignment", r.Stage)
+	if why := unready(in); why != "" {
+		return wait("%s", why)
 	}
 	d := Decision{Row: RowFirst, Action: Assign, Assignment: Assignment{Epoch: next(in)}}
 	switch running := r.running(); {
@@ -206,6 +195,26 @@ func first(in Input) Decision {
 			running.Version.Version, running.Version.Name, hostsv1.AnnotationRetry)
 	}
 	return begin(in, of(in, d))
+}
+
+// unready is why a host can't be given its first assignment yet; empty: it can.
+func unready(in Input) string {
+	r := in.Host.Report
+	switch check, s := failedCheck(r), in.Host.Stored; {
+	case s != nil && s.Mode == hostsv1.ModeReset && (r == nil || r.Epoch < s.Epoch):
+		return fmt.Sprintf("the host has not taken the reset that the shard keeps for it, epoch %d", s.Epoch)
+	case !in.Instance.Running:
+		return "the instance does not run"
+	case !in.Host.Connected:
+		return "the agent is not connected"
+	case r == nil:
+		return "the host has not reported"
+	case check != nil:
+		return fmt.Sprintf("the host is not fit: %s: %s", check.ID, check.Message)
+	case r.Stage == StageResetting, r.Stage.building() && r.Attempts == 0 && !r.CredentialNeeded:
+		return fmt.Sprintf("the host is in stage %s of another assignment", r.Stage)
+	}
+	return ""
 }
 
 // of gives an assignment the version that is desired, unless it has one.

@@ -50,7 +50,7 @@ func (c *Controller) near(ctx context.Context) {
 			}
 			var pods corev1.PodList
 			if err := c.opts.Cache.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-				c.opts.Log.WarnContext(ctx, "Pods that others have to be near not read", "namespace", namespace, "error", err)
+				c.opts.Log.WarnContext(ctx, "can't read the Pods that others have to be near", "namespace", namespace, "error", err)
 				return // the cache ends with the process
 			}
 			for i := range pods.Items {

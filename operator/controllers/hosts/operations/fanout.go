@@ -100,9 +100,9 @@ func (r *Reconciler) selected(ctx context.Context, in *operations.FanOut) error 
 	if in.Parent.Status.Children != nil || operations.Finished(in.Parent.Status.State) {
 		return nil
 	}
-	var s selection.Selector
-	if s, in.Invalid = selection.Parse(in.Parent.Spec.MachineSelector); in.Invalid != nil {
-		return nil
+	s, invalid := selection.Parse(in.Parent.Spec.MachineSelector)
+	if in.Invalid = invalid; invalid != nil {
+		return nil //nolint:nilerr // it is the decision's to say
 	}
 	var all hostsv1.HostMachineList
 	if err := r.opts.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
