@@ -256,17 +256,7 @@ func (o *oracle) stored(key string, data []byte) {
 func (o *oracle) touches(h *host, s transition.Step) {
 	j, up := h.Known()
 	o.journal(h, j)
-	of := o.of(h.name)
-	switch {
-	case s.Kind == transition.ResetHost:
-		o.reset(h)
-	case s.Kind == transition.RetireSlot && j.Transition != nil && j.Transition.Kind == journal.KindBuild:
-		of.retired = s.Slot
-	case s.Kind == transition.BootSlot && of.retired == s.Slot, s.Kind == transition.GiveUp:
-		of.retired = journal.None
-	case s.Kind == transition.StartActive && of.retired == s.Slot && !of.lost:
-		o.w.violate("M58", "%s: slot %s is started by itself, which was stopped for another one (%s)", h.name, s.Slot, s.Reason)
-	}
+	o.retires(h, s, j)
 	m, there := cluster.Find[*hostsv1.HostMachine](o.w.api, h.name)
 	if !up || !ends(s.Kind) || !there || !m.DeletionTimestamp.IsZero() || o.of(h.name).lost || uidOf(m) == "" {
 		return
@@ -282,6 +272,21 @@ func (o *oracle) touches(h *host, s transition.Step) {
 		if r.Slot == s.Slot && !r.Orphan && r.Boot == node.Status.NodeInfo.BootID && !(s.Kind == transition.KillSlot && len(h.Runs()) > 1) {
 			o.w.violate("M52", "%s: %s %s (%s), and the Node %s of it is there", h.name, s.Kind, s.Slot, s.Reason, node.UID)
 		}
+	}
+}
+
+// retires follows which slot was stopped for another one: that one is started by no host by itself (M58).
+func (o *oracle) retires(h *host, s transition.Step, j journal.Journal) {
+	of := o.of(h.name)
+	switch {
+	case s.Kind == transition.ResetHost:
+		o.reset(h)
+	case s.Kind == transition.RetireSlot && j.Transition != nil && j.Transition.Kind == journal.KindBuild:
+		of.retired = s.Slot
+	case s.Kind == transition.BootSlot && of.retired == s.Slot, s.Kind == transition.GiveUp:
+		of.retired = journal.None
+	case s.Kind == transition.StartActive && of.retired == s.Slot && !of.lost:
+		o.w.violate("M58", "%s: slot %s is started by itself, which was stopped for another one (%s)", h.name, s.Slot, s.Reason)
 	}
 }
 

@@ -107,59 +107,71 @@ func (w *world) unsettled() (all []string) {
 
 // wrong says what is wrong with a machine. What has failed finally has to be said, and is left to a user.
 func (w *world) wrong(h *host, m *hostsv1.HostMachine) string {
-	bad := func(promise, format string, args ...any) string {
-		return promise + " " + h.name + ": " + fmt.Sprintf(format, args...)
-	}
 	runs := h.Runs()
 	if len(runs) > 1 {
-		return bad("M58", "%d slots run", len(runs))
-	}
-	c := m.Status.Configuration
-	if c == nil || c.Assigned == nil {
-		if len(cluster.All[*hostsv1.MachineConfiguration](w.api)) == 0 && meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionConfigurationPending) {
-			return ""
-		}
-		return bad("M42", "nothing is assigned")
+		return bad(h, "M58", "%d slots run", len(runs))
 	}
 	pending := meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionConfigurationPending)
 	failed := meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionRepaveFailed)
+	c := m.Status.Configuration
+	if c == nil || c.Assigned == nil {
+		if len(cluster.All[*hostsv1.MachineConfiguration](w.api)) == 0 && pending {
+			return ""
+		}
+		return bad(h, "M42", "nothing is assigned")
+	}
 	if failed && m.Spec.FailurePolicy == hostsv1.FailureHold {
 		return ""
 	}
 	node, exists := cluster.Find[*corev1.Node](w.api, h.name)
-	if pending && (!exists || len(runs) == 0) {
-		return "" // nothing can be built, and it says so
-	}
 	switch {
+	case pending && (!exists || len(runs) == 0):
+		return "" // nothing can be built, and it says so
 	case len(runs) == 0:
-		return bad("M61", "no slot runs, and epoch %d is assigned", c.Assigned.Epoch)
+		return bad(h, "M61", "no slot runs, and epoch %d is assigned", c.Assigned.Epoch)
 	case !runs[0].Kubelet:
-		return bad("M59", "the kubelet of slot %s does not run", runs[0].Slot)
+		return bad(h, "M59", "the kubelet of slot %s does not run", runs[0].Slot)
 	case !exists && failed && h.kubelets[runs[0].Boot] != nil && h.kubelets[runs[0].Boot].registered:
 		return "" // somebody has deleted the Node that the old machine came back with, before it was known
 	case !exists:
-		return bad("M49", "it has no Node")
+		return bad(h, "M49", "it has no Node")
 	case node.Status.NodeInfo.BootID != runs[0].Boot || ready(node) != corev1.ConditionTrue:
-		return bad("M46", "its Node is not that of what runs, or not ready")
-	case uidOf(m) != string(node.UID):
-		return bad("M48", "it remembers Node %q, and has %q", uidOf(m), node.UID)
-	case c.Applied == nil:
-		return bad("M45", "the status does not say what it runs")
-	case node.Annotations[hostsv1.AnnotationConfigurationHash] != string(c.Applied.Hash) || node.Annotations[hostsv1.AnnotationMachineUID] != string(m.UID):
-		return bad("M45", "its Node says %q of %q", node.Annotations[hostsv1.AnnotationConfigurationHash], node.Annotations[hostsv1.AnnotationMachineUID])
-	case strings.TrimSpace(h.Read(runs[0].Slot, "etc/nstance/hash")) != string(c.Applied.Hash):
-		return bad("M45", "it runs %.20s, and the status says %.20s", h.Read(runs[0].Slot, "etc/nstance/hash"), c.Applied.Hash)
-	case c.Applied.VersionReference != c.Assigned.VersionReference && !failed:
-		return bad("M47", "it runs version %d, and version %d is assigned", c.Applied.Version, c.Assigned.Version)
-	case m.Status.Phase != hostsv1.PhaseReady && !failed && !pending:
-		return bad("M47", "its phase is %s", m.Status.Phase)
+		return bad(h, "M46", "its Node is not that of what runs, or not ready")
+	}
+	if why := untrue(h, m, node, failed, pending); why != "" {
+		return why
 	}
 	if id := tokenID(h.Read(runs[0].Slot, bootstrap)); id != "" && !failed {
 		if _, usable := w.api.Bound(id); usable {
-			return bad("M43", "its Node has joined, and credential %s can still be used", id)
+			return bad(h, "M43", "its Node has joined, and credential %s can still be used", id)
 		}
 	}
 	return ""
+}
+
+// untrue says where the status of a machine, or its Node, says something else than what its one slot runs.
+func untrue(h *host, m *hostsv1.HostMachine, node *corev1.Node, failed, pending bool) string {
+	c, slot := m.Status.Configuration, h.Runs()[0].Slot
+	switch {
+	case uidOf(m) != string(node.UID):
+		return bad(h, "M48", "it remembers Node %q, and has %q", uidOf(m), node.UID)
+	case c.Applied == nil:
+		return bad(h, "M45", "the status does not say what it runs")
+	case node.Annotations[hostsv1.AnnotationConfigurationHash] != string(c.Applied.Hash) || node.Annotations[hostsv1.AnnotationMachineUID] != string(m.UID):
+		return bad(h, "M45", "its Node says %q of %q", node.Annotations[hostsv1.AnnotationConfigurationHash], node.Annotations[hostsv1.AnnotationMachineUID])
+	case strings.TrimSpace(h.Read(slot, "etc/nstance/hash")) != string(c.Applied.Hash):
+		return bad(h, "M45", "it runs %.20s, and the status says %.20s", h.Read(slot, "etc/nstance/hash"), c.Applied.Hash)
+	case c.Applied.VersionReference != c.Assigned.VersionReference && !failed:
+		return bad(h, "M47", "it runs version %d, and version %d is assigned", c.Applied.Version, c.Assigned.Version)
+	case m.Status.Phase != hostsv1.PhaseReady && !failed && !pending:
+		return bad(h, "M47", "its phase is %s", m.Status.Phase)
+	}
+	return ""
+}
+
+// bad is a broken promise about a host.
+func bad(h *host, promise, format string, args ...any) string {
+	return promise + " " + h.name + ": " + fmt.Sprintf(format, args...)
 }
 
 func says(conditions []metav1.Condition) string {

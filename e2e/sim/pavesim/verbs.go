@@ -131,24 +131,29 @@ func (w *world) toMachine(e sim.Event, h *host) {
 		w.must(w.api.Remove("user", &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: h.name}}))
 		w.make(h)
 	default:
-		w.change(&hostsv1.HostMachine{}, h.name, func(o client.Object) {
-			m := o.(*hostsv1.HostMachine) //nolint:forcetypeassert // it was asked for as such
-			switch e.Verb {
-			case "pause":
-				m.Spec.Paused = e.Args[1] == "on"
-			case "policy":
-				m.Spec.FailurePolicy = hostsv1.FailurePolicy(e.Args[1])
-			case "retry":
-				m.Annotations = map[string]string{hostsv1.AnnotationRetry: e.Args[1]}
-			case "pin":
-				m.Spec.ConfigurationRef = &hostsv1.ConfigurationReference{Name: "gpu"}
-				if n, err := strconv.ParseInt(e.Args[1], 10, 32); err == nil {
-					version := int32(n)
-					m.Spec.ConfigurationRef.Version = &version
-				}
-			}
-		})
+		w.edit(e, h)
 	}
+}
+
+// edit changes the HostMachine of a host as an event says.
+func (w *world) edit(e sim.Event, h *host) {
+	w.change(&hostsv1.HostMachine{}, h.name, func(o client.Object) {
+		m := o.(*hostsv1.HostMachine) //nolint:forcetypeassert // it was asked for as such
+		switch e.Verb {
+		case "pause":
+			m.Spec.Paused = e.Args[1] == "on"
+		case "policy":
+			m.Spec.FailurePolicy = hostsv1.FailurePolicy(e.Args[1])
+		case "retry":
+			m.Annotations = map[string]string{hostsv1.AnnotationRetry: e.Args[1]}
+		case "pin":
+			m.Spec.ConfigurationRef = &hostsv1.ConfigurationReference{Name: "gpu"}
+			if n, err := strconv.ParseInt(e.Args[1], 10, 32); err == nil {
+				version := int32(n)
+				m.Spec.ConfigurationRef.Version = &version
+			}
+		}
+	})
 }
 
 // whenGone makes the HostMachine of a host again once the one that is being deleted is gone.

@@ -16,16 +16,12 @@ func deleting(in Input, now time.Time) Decision {
 	d := Decision{Row: RowDeleting, Action: Release}
 	resets := a != nil && m.Status.Repave != nil && m.Status.Repave.Mode == hostsv1.ModeReset
 	takes := resets && in.Host.Connected && r != nil && r.Epoch == a.Epoch && r.Stage == StageResetting
-	deadline := resetDeadline(m, resets)
+	deadline, free := resetDeadline(m, resets), released(in, resets)
 	switch {
 	case !slices.Contains(m.Finalizers, hostsv1.Finalizer):
 		d.Action, d.Reason = None, "nothing of the operator holds it"
-	case in.Instance.Gone:
-		d.Reason = "the host is gone with its instance"
-	case a == nil && s == nil && in.Host.Known:
-		d.Reason = "the host was told nothing"
-	case resets && r != nil && r.Epoch >= a.Epoch && r.Stage == StageReset:
-		d.Reason = "the host was reset"
+	case free != "":
+		d.Reason = free
 	case !resets && a != nil:
 		d.assignReset(next(in), a.VersionReference)
 	case !resets && s != nil:
@@ -42,6 +38,20 @@ func deleting(in Input, now time.Time) Decision {
 		d.Action, d.Reason, d.After = None, "the host is to reset itself", until(deadline, now)
 	}
 	return d
+}
+
+// released is why there is nothing to wait for; empty: there is.
+func released(in Input, resets bool) string {
+	a, r, s := assigned(in.Machine), in.Host.Report, in.Host.Stored
+	switch {
+	case in.Instance.Gone:
+		return "the host is gone with its instance"
+	case a == nil && s == nil && in.Host.Known:
+		return "the host was told nothing"
+	case resets && r != nil && r.Epoch >= a.Epoch && r.Stage == StageReset:
+		return "the host was reset"
+	}
+	return ""
 }
 
 // assignReset makes it the decision that the host is told to reset itself.
