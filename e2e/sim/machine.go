@@ -60,6 +60,7 @@ func (m *machine) end() string { return m.name }
 // boot is what the cloud calls when a VM runs.
 func (w *world) boot(req driver.CreateRequest) {
 	m := w.meet(req)
+	w.switched(req.InstanceID, driver.Running)
 	w.mu.Lock()
 	barren := w.barren[m.group]
 	w.mu.Unlock()
@@ -103,6 +104,9 @@ func (w *world) meet(req driver.CreateRequest) *machine {
 
 // crash is what the cloud calls when a VM runs no more.
 func (w *world) crash(id identity.ID) {
+	if vm, there := w.cloud.Machine(id); there {
+		w.switched(id, vm.Status)
+	}
 	w.mu.Lock()
 	m := w.machines[id]
 	w.mu.Unlock()

@@ -116,6 +116,37 @@ var mistakes = []mistake{
 		}
 `,
 	}}},
+	{"hold forgotten", []edit{{
+		"server/instances/rows.go", `	copyMutable(&row, rec)
+	switch {
+	case rec.Deletion != nil:`, `	copyMutable(&row, rec)
+	row.Hold = fleet.Hold{}
+	switch {
+	case rec.Deletion != nil:`,
+	}, {
+		"server/removal/condemn.go", `		if rec.Deletion == nil && instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, r.opts.Now()) {`,
+		`		if rec.Deletion == nil && rec.OnDemand && instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, r.opts.Now()) {`,
+	}}},
+	{"hold kept for ever", []edit{{
+		"server/fleet/hold.go", `func (h Hold) InForce(now time.Time) bool { return h.Reason != "" && now.Before(h.Until) }`,
+		`func (h Hold) InForce(now time.Time) bool { return h.Reason != "" && !now.IsZero() }`,
+	}}},
+	{"power cycle sent twice", []edit{{
+		"server/hosts/operations_run.go", `	if s.Mark != "" || s.State != "" {
+		if err := o.write(op, next); err != nil {
+			return false, err
+		}
+`, `	if s.State == "" {
+		op.mu.Lock()
+		op.rec = next
+		op.mu.Unlock()
+	}
+	if s.State != "" {
+		if err := o.write(op, next); err != nil {
+			return false, err
+		}
+`,
+	}}},
 }
 
 // TestMistakesCompile checks that every mistake still fits the code and compiles;

@@ -43,6 +43,7 @@ var defaults = map[string]string{
 	"lag":      "0s",  // of the provider's listing
 	"operator": "yes", // somebody drains the machines of tenant default; guest: see Guest
 	"jobs":     "2",   // size of the static group
+	"hosts":    "no",  // machines have node machines, so that their power can be switched: yes
 	"eligible": "",    // the age at which machines are replaced, until the faults end
 }
 

@@ -827,6 +827,83 @@ var scenarios = []struct{ name, plan string }{
 			9m47.894928421s cut store a 30.208s
 			9m48.344488045s pause db 2m21.081s`,
 	},
+	{
+		// M84: work at machines, and leaders that change meanwhile. None is replaced, but the one
+		// that somebody has forgotten, when its hold ends.
+		"machines are switched off and on under a hold", `
+			seed 11
+			set length 30m
+			1s upsert web 8
+			1m away web 1 6m
+			1m30s away web 2 10m
+			2m crash-leader 1m
+			3m hold web 4 reboot 10m
+			3m10s reboot web 4
+			4m forget web 5 4m
+			6m crash-leader 1m
+			9m upsert web 6
+			14m config infra edit-1`,
+	},
+	{
+		// M84: a machine falls silent just before it is put on hold, and the record of its hold
+		// and that of its removal are on their way at once.
+		"machines are put on hold while they are found sick", `
+			seed 12
+			set length 20m
+			weather store-slow 0.5
+			1s upsert web 10
+			1m hang web 1
+			1m hang web 3
+			1m hang web 6
+			1m31s hold web 1 reboot 8m
+			1m33s hold web 3 repave 8m
+			1m36s hold web 6 reboot 8m
+			3m crash-leader 1m`,
+	},
+	{
+		// M85: the leader dies in each second of a power cycle.
+		"leaders die amid power cycles", `
+			seed 13
+			set hosts yes
+			set length 30m
+			1s upsert web 12
+			1m cycle web 0
+			1m3s crash-leader 20s
+			3m cycle web 1
+			3m6s crash-leader 20s
+			5m cycle web 2
+			5m9s crash-leader 20s
+			7m cycle web 3
+			7m12s crash-leader 20s
+			9m cycle web 4
+			9m15s crash-leader 20s
+			11m cycle web 5
+			11m18s crash-leader 20s
+			13m cycle web 6
+			13m1s crash-leader 20s
+			15m cycle web 7
+			15m2s freeze-leader 50s`,
+	},
+	{
+		// M85: writes and calls fail, and answers are lost, amid power cycles.
+		"power cycles in bad weather", `
+			seed 14
+			set hosts yes
+			set length 30m
+			weather store-lost 0.1
+			weather store-slow 0.2
+			weather store-refused 0.1
+			weather cloud-refused 0.1
+			1s upsert web 8
+			2m cycle web 0
+			2m30s cycle web 1
+			3m cycle web 2
+			4m crash-leader 30s
+			6m cycle web 3
+			7m cycle web 0
+			8m crash-leader 30s
+			10m upsert web 3`,
+	},
 }
 
 // TestScenarios runs each of them, and demands that every promise is kept.

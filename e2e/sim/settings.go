@@ -80,11 +80,19 @@ func (c *configuration) templates() string {
 	for i, name := range groupNames {
 		all[i] = fmt.Sprintf(`%q: {
 			"kind": "vm%c", "arch": "amd64", "instance_type": "small", "subnet_pool": "p", "tenants": ["default", "b"],
-			"userdata": {"content": "{{ .Nonce }}"}, "args": {"image": %q}, "vars": {"colour": %q},
+			"userdata": {"content": "{{ .Nonce }}"}, %s"args": {"image": %q}, "vars": {"colour": %q},
 			"files": {"app.env": {"kind": "env", "template": {"COLOUR": "{{ .Vars.colour }}", "EDITION": %q}}},
-		}`, name, name[0], c.parts["infra"], c.parts["vars"], c.parts["files"])
+		}`, name, name[0], c.machine(), c.parts["infra"], c.parts["vars"], c.parts["files"])
 	}
 	return strings.Join(all, ", ")
+}
+
+// machine is the block of templates with node machines.
+func (c *configuration) machine() string {
+	if c.plan.setting("hosts") != "yes" {
+		return ""
+	}
+	return `"machine": {"enabled": true}, `
 }
 
 // static is the configuration file as it is now.

@@ -273,6 +273,7 @@ func (t *truth) instance(write memory.Write) {
 	name, came := t.names[id], t.way[write.Key]
 	t.mu.Unlock()
 	t.w.checkRecord(name, old, next)
+	t.w.checkHold(name, next, condemned)
 	if condemned {
 		t.w.logf("%s is condemned: %s", name, rec.Deletion.Reason)
 		t.w.checkCondemned(name, next, came)

@@ -6,6 +6,7 @@ import (
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
+	"nstance.dev/server/fleet"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/pki"
 )
@@ -43,6 +44,23 @@ func init() { //nolint:gochecknoinits // the parser of plans knows the verbs, an
 		"hang":    onMachine(func(w *world, id identity.ID) { w.hang(id) }),
 		"reboot":  onMachine(func(w *world, id identity.ID) { w.machine(id).restart(false) }),
 		"restart": onMachine(func(w *world, id identity.ID) { w.machine(id).restart(true) }),
+		// hold GROUP N REASON DURATION; unhold GROUP N: what somebody wants of a machine.
+		"hold": func(w *world, a []string) {
+			onMachine(func(w *world, id identity.ID) {
+				w.later(func() { w.hold(id, fleet.HoldReason(a[2]), mustDuration(a[3])) })
+			})(w, a)
+		},
+		"unhold": onMachine(func(w *world, id identity.ID) { w.later(func() { w.unhold(id) }) }),
+		// away GROUP N DURATION, forget GROUP N DURATION: somebody puts a machine on hold and
+		// switches it off, and on again after that time, or never.
+		"away": func(w *world, a []string) {
+			onMachine(func(w *world, id identity.ID) { w.later(func() { w.away(id, mustDuration(a[2]), false) }) })(w, a)
+		},
+		"forget": func(w *world, a []string) {
+			onMachine(func(w *world, id identity.ID) { w.later(func() { w.away(id, mustDuration(a[2]), true) }) })(w, a)
+		},
+		// cycle GROUP N: the servers are to switch a machine off and on. It needs the setting hosts.
+		"cycle": onMachine(func(w *world, id identity.ID) { w.later(func() { w.cycle(id) }) }),
 		// notice GROUP N: the provider takes a VM back in two minutes.
 		"notice": onMachine(func(w *world, id identity.ID) { w.notice(id, 2*time.Minute) }),
 		// steal GROUP N: a thief uses the nonce of a machine.
@@ -100,6 +118,9 @@ func (w *world) later(do func()) { w.calls.Go(do) }
 // strike does something to a VM.
 func (w *world) strike(id identity.ID, what string, do func()) {
 	w.logf("%s %s", w.nameOf(id), what)
+	w.mu.Lock()
+	w.struck[id] = true
+	w.mu.Unlock()
 	do()
 }
 

@@ -105,7 +105,10 @@ type world struct {
 
 	mu         sync.Mutex
 	machines   map[identity.ID]*machine
-	barren     map[groupID]bool // groups whose machines never register
+	cycled     map[identity.ID]*cycles // the last power cycle of each
+	cycles     int                     // how many power cycles were asked for
+	struck     map[identity.ID]bool    // what somebody has done something to
+	barren     map[groupID]bool        // groups whose machines never register
 	config     configuration
 	acked      map[identity.ID]bool      // somebody said that they are drained
 	ackedAt    map[identity.ID]time.Time // when that was promised
@@ -124,7 +127,7 @@ type world struct {
 func newWorld(p Plan, opts Options) *world {
 	w := &world{
 		plan: p, dice: dice{p.Seed}, start: time.Now(), interval: p.duration("interval"),
-		machines: map[identity.ID]*machine{}, barren: map[groupID]bool{}, boxes: map[string]*box{},
+		machines: map[identity.ID]*machine{}, cycled: map[identity.ID]*cycles{}, struck: map[identity.ID]bool{}, barren: map[groupID]bool{}, boxes: map[string]*box{},
 		acked: map[identity.ID]bool{}, ackedAt: map[identity.ID]time.Time{}, wished: map[identity.ID]bool{}, keyOf: map[string]string{},
 		planted: map[identity.ID]bool{}, paused: map[groupID]time.Time{}, resuming: map[groupID]int{}, resumed: map[groupID]time.Time{},
 		config: newConfiguration(p), failFast: opts.FailFast, progress: cmp.Or(opts.Progress, &Progress{}),
