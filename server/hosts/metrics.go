@@ -28,8 +28,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "nstance_operation_calls_total", Help: "Calls of operators about power operations, by operation (start, get, cancel) and result (done, refused, failed).",
 		}, []string{"operation", "result"}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nstance_operations_total", Help: "Power operations that are over, by name (powerOn, powerOff, powerCycle) and state (Complete, Failed).",
-		}, []string{"name", "state"}),
+			Name: "nstance_operations_total", Help: "Power operations that are over, by operation (powerOn, powerOff, powerCycle) and state (Complete, Failed).",
+		}, []string{"operation", "state"}),
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nstance_machine_work_sent_total", Help: "Messages about node machines sent to agents, by kind (assignment, credential, confirmation).",
 		}, []string{"kind"}),
