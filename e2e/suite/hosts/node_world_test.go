@@ -297,9 +297,9 @@ func (w *world) deleteNode() types.UID {
 	return n.UID
 }
 
-// joined waits until the Node is ready again, another one than was, and says that it was built from a
-// version, of which the status says that it runs. It returns how long that took.
-func (w *world) joined(was types.UID, version int32) time.Duration {
+// nodeReady waits until the Node is ready again, another one than was, and says that it was built from a
+// version. It returns how long that took.
+func (w *world) nodeReady(was types.UID, version int32) time.Duration {
 	w.t.Helper()
 	began := time.Now()
 	kube.AwaitFor(w.t, 8*time.Minute, fmt.Sprintf("Node is ready from version %d", version), func(ctx context.Context) error {
@@ -315,7 +315,13 @@ func (w *world) joined(was types.UID, version int32) time.Duration {
 		}
 		return nil
 	})
-	took := time.Since(began)
+	return time.Since(began)
+}
+
+// joined is nodeReady for the version that was assigned: with it the machine is ready.
+func (w *world) joined(was types.UID, version int32) time.Duration {
+	w.t.Helper()
+	took := w.nodeReady(was, version)
 	kube.Await(w.t, "the machine is ready", func(context.Context) error {
 		s := w.host().Status
 		if s.Phase != hostsv1.PhaseReady || s.Configuration == nil || s.Configuration.Applied == nil || s.Configuration.Applied.Version != version || s.NodeRef == nil || s.NodeRef.UID != string(w.node().UID) {
