@@ -25,7 +25,7 @@ func Decode(file string, data []byte, v any) (*Document, Problems) {
 		return d, d.problems
 	}
 	d.root = &tree
-	d.inspect(&tree, Path{})
+	d.inspect(&tree, nil)
 	d.value(&tree, reflect.ValueOf(v).Elem(), Path{}, "")
 	d.problems.Sort()
 	d.warnings.Sort()
@@ -38,7 +38,7 @@ func Standard(file string, data []byte) ([]byte, error) {
 	d := &Document{file: file}
 	tree, ok := d.parse(data)
 	if ok {
-		d.inspect(&tree, Path{})
+		d.inspect(&tree, nil)
 	}
 	if len(d.problems) > 0 {
 		return nil, d.problems
@@ -47,41 +47,65 @@ func Standard(file string, data []byte) ([]byte, error) {
 	return tree.Pack(), nil
 }
 
-// inspect finds duplicate keys and NULs, wherever they stand.
-func (d *Document) inspect(v *hujson.Value, path Path) {
+// step is a value on the way to another one: hardly any of them has to be named.
+type step struct {
+	parent *step // nil for the document
+	in     *hujson.Object
+	index  int // of the member of that object, or of the element of a list
+}
+
+// path names the value.
+func (s *step) path() Path {
+	switch {
+	case s == nil:
+		return Path{}
+	case s.in != nil:
+		return s.parent.path().Key(nameOf(&s.in.Members[s.index]))
+	default:
+		return s.parent.path().Index(s.index)
+	}
+}
+
+// inspect finds duplicate keys and NULs, wherever they stand, and makes the index of objects with many members.
+func (d *Document) inspect(v *hujson.Value, at *step) {
 	switch node := v.Value.(type) {
 	case *hujson.Object:
-		first := make(map[string]int, len(node.Members)) // members by their names
 		if len(node.Members) >= manyMembers {
 			if d.members == nil {
 				d.members = map[*hujson.Object]map[string]int{}
 			}
-			d.members[node] = first
+			d.members[node] = firstOf(node)
 		}
+		below := step{parent: at, in: node}
 		for i := range node.Members {
 			m := &node.Members[i]
-			name := nameOf(m)
-			p := path.Key(name)
-			if earlier, dup := first[name]; dup {
-				d.report(d.at(m.Name.StartOffset, p, "duplicate key",
-					fmt.Sprintf("keep one of them; the first is in line %d", d.at(node.Members[earlier].Name.StartOffset, p, "", "").Line)))
+			below.index = i
+			if earlier := d.member(node, nameOf(m)); earlier != i {
+				d.report(d.at(m.Name.StartOffset, below.path(), "duplicate key",
+					fmt.Sprintf("keep one of them; the first is in line %d", d.at(node.Members[earlier].Name.StartOffset, Path{}, "", "").Line)))
 				continue
 			}
-			first[name] = i
-			if strings.ContainsRune(name, 0) {
-				d.report(d.at(m.Name.StartOffset, p, "the key contains a NUL", "take it out"))
+			if holdsNUL(m.Name.Value.(hujson.Literal)) {
+				d.report(d.at(m.Name.StartOffset, below.path(), "the key contains a NUL", "take it out"))
 			}
-			d.inspect(&m.Value, p)
+			d.inspect(&m.Value, &below)
 		}
 	case *hujson.Array:
+		below := step{parent: at}
 		for i := range node.Elements {
-			d.inspect(&node.Elements[i], path.Index(i))
+			below.index = i
+			d.inspect(&node.Elements[i], &below)
 		}
 	case hujson.Literal:
-		if node.Kind() == '"' && strings.ContainsRune(textOf(node), 0) {
-			d.report(d.at(v.StartOffset, path, "the text contains a NUL", "take it out"))
+		if node.Kind() == '"' && holdsNUL(node) {
+			d.report(d.at(v.StartOffset, at.path(), "the text contains a NUL", "take it out"))
 		}
 	}
+}
+
+// holdsNUL reports whether the text that a literal stands for has one. As itself it was refused before the text was parsed.
+func holdsNUL(lit hujson.Literal) bool {
+	return bytes.IndexByte(lit, '\\') >= 0 && strings.ContainsRune(textOf(lit), 0)
 }
 
 // value fills into from v. The option is the field's jsonc tag.
@@ -153,17 +177,15 @@ func (d *Document) object(v *hujson.Value, into reflect.Value, path Path) {
 	}
 	fields := fieldsOf(into.Type())
 	var others reflect.Value
-	if open, ok := into.Interface().(Open); ok {
+	if open, ok := into.Addr().Interface().(Open); ok {
 		others = reflect.New(open.Others()).Elem()
 	}
-	seen := map[string]bool{}
 	for i := range obj.Members {
 		m := &obj.Members[i]
 		name := nameOf(m)
-		if Ignored(name) || seen[name] {
-			continue
+		if Ignored(name) || d.member(obj, name) != i {
+			continue // a duplicate: reported by inspect, and the first one counts
 		}
-		seen[name] = true
 		target := into
 		f, ok := fields.byName[name]
 		if !ok && others.IsValid() {
@@ -174,7 +196,7 @@ func (d *Document) object(v *hujson.Value, into reflect.Value, path Path) {
 			d.report(d.at(m.Name.StartOffset, path.Key(name), "unknown key", unknownRemedy(name, fields.with(others))))
 			continue
 		}
-		d.value(&m.Value, target.FieldByIndex(f.Index), path.Key(name), f.Tag.Get("jsonc"))
+		d.value(&m.Value, target.FieldByIndex(f.index), path.Key(name), f.option)
 	}
 	if others.IsValid() {
 		into.FieldByIndex(fields.others).Set(reflect.ValueOf(asRead(others)))
@@ -216,7 +238,7 @@ func (d *Document) mapping(v *hujson.Value, into reflect.Value, path Path, optio
 		return
 	}
 	anyKey := into.Type().Elem().Kind() == reflect.Interface
-	m := reflect.MakeMap(into.Type())
+	m := reflect.MakeMapWithSize(into.Type(), len(obj.Members))
 	for i := range obj.Members {
 		member := &obj.Members[i]
 		name := nameOf(member)
@@ -225,13 +247,12 @@ func (d *Document) mapping(v *hujson.Value, into reflect.Value, path Path, optio
 				"ignored, because its name begins with x- or is $schema", "give it another name if it is to count"))
 			continue
 		}
-		key := reflect.ValueOf(name)
-		if m.MapIndex(key).IsValid() {
+		if d.member(obj, name) != i {
 			continue // a duplicate: reported by inspect, and the first one counts
 		}
 		elem := reflect.New(into.Type().Elem()).Elem()
 		d.value(&member.Value, elem, path.Key(name), option)
-		m.SetMapIndex(key, elem)
+		m.SetMapIndex(reflect.ValueOf(name), elem)
 	}
 	into.Set(m)
 }
@@ -364,11 +385,17 @@ func free(v *hujson.Value) any {
 // fields are those of a struct by their names in JSON, and the names in the order of
 // the struct.
 type fields struct {
-	byName map[string]reflect.StructField
+	byName map[string]field
 	names  []string
 
 	others []int // the index of the field for the members of an [Open] type
 	at     int   // how many names stand before it
+}
+
+// field is where a field stands, and its jsonc tag.
+type field struct {
+	index  []int
+	option string
 }
 
 // with are the names, those of the further members of an [Open] type among them.
@@ -386,11 +413,11 @@ func fieldsOf(t reflect.Type) fields {
 	if f, ok := known.Load(t); ok {
 		return f.(fields)
 	}
-	all := fields{byName: map[string]reflect.StructField{}}
+	all := fields{byName: map[string]field{}}
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.IsExported() && name != "" && name != "-" {
-			all.byName[name] = f
+			all.byName[name] = field{f.Index, f.Tag.Get("jsonc")}
 			all.names = append(all.names, name)
 		}
 		if f.Tag.Get("jsonc") == "others" {

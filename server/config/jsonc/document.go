@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -101,7 +100,33 @@ func (d *Document) member(obj *hujson.Object, name string) int {
 		}
 		return -1
 	}
-	return slices.IndexFunc(obj.Members, func(m hujson.ObjectMember) bool { return nameOf(&m) == name })
+	for i := range obj.Members {
+		if isNamed(&obj.Members[i], name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// firstOf gives the first member of each name.
+func firstOf(obj *hujson.Object) map[string]int {
+	first := make(map[string]int, len(obj.Members))
+	for i := range obj.Members {
+		name := nameOf(&obj.Members[i])
+		if _, dup := first[name]; !dup {
+			first[name] = i
+		}
+	}
+	return first
+}
+
+// isNamed reports whether a member has the name.
+func isNamed(m *hujson.ObjectMember, name string) bool {
+	lit := m.Name.Value.(hujson.Literal)
+	if bytes.IndexByte(lit, '\\') < 0 {
+		return string(lit[1:len(lit)-1]) == name
+	}
+	return lit.String() == name
 }
 
 func nameOf(m *hujson.ObjectMember) string { return textOf(m.Name.Value.(hujson.Literal)) }
@@ -148,10 +173,13 @@ func (d *Document) parse(data []byte) (hujson.Value, bool) {
 			fmt.Sprintf("keep it under %d MiB", MaxBytes>>20)))
 		return hujson.Value{}, false
 	}
-	for i, c := range data {
-		if c == '\n' {
-			d.lines = append(d.lines, i+1)
+	for i := 0; ; {
+		n := bytes.IndexByte(data[i:], '\n')
+		if n < 0 {
+			break
 		}
+		i += n + 1
+		d.lines = append(d.lines, i)
 	}
 	if offset, message, remedy := unsafeText(data); offset >= 0 {
 		d.report(d.at(offset, Path{}, message, remedy))
@@ -225,17 +253,24 @@ func unsafeText(data []byte) (offset int, message, remedy string) {
 	if i := bytes.IndexByte(data, 0); i >= 0 {
 		return i, "NUL byte", "save the document as UTF-8 text"
 	}
-	for i := 0; i < len(data); {
-		r, n := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && n == 1 {
-			return i, "not UTF-8", "save the document as UTF-8 text"
-		}
-		i += n
+	if !utf8.Valid(data) {
+		return firstInvalid(data), "not UTF-8", "save the document as UTF-8 text"
 	}
 	if i := tooDeep(data); i >= 0 {
 		return i, fmt.Sprintf("nested deeper than %d levels", MaxDepth), "make the document flatter"
 	}
 	return -1, "", ""
+}
+
+// firstInvalid gives the offset of the first byte that is not UTF-8; there is one.
+func firstInvalid(data []byte) (offset int) {
+	for {
+		r, n := utf8.DecodeRune(data[offset:])
+		if r == utf8.RuneError && n <= 1 {
+			return offset
+		}
+		offset += n
+	}
 }
 
 // tooDeep gives the offset of the bracket that is one too many, or -1.
