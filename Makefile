@@ -153,6 +153,11 @@ kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/
 e2e: build kube-components $(TOOLS)/kubeadm ## Run the tests on a real Kubernetes control plane
 	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/suite/operator/... ./e2e/suite/install/... ./e2e/suite/demand/stories ./e2e/env/kube/...
 
+HOSTS ?= 500
+.PHONY: e2e-fleet
+e2e-fleet: build kube-components ## Run the tests of whole fleets with HOSTS (500) host machines on a real control plane
+	go test -timeout 60m -count=1 -v -tags kube $(TESTFLAGS) ./e2e/suite/operator -run 'Fleet$$|Fleet[A-Z]' -hosts $(HOSTS)
+
 # Where a node image can be pulled, its name; else one is made. KUBECONFIG counts where it is said
 # to make: nobody installs this in the cluster that his shell happens to be about.
 KIND_NODE_IMAGE ?=

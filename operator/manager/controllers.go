@@ -12,6 +12,7 @@ import (
 	clusterstatus "nstance.dev/operator/controllers/cluster"
 	"nstance.dev/operator/credentials/kubeconfig"
 	"nstance.dev/operator/demand/objects"
+	"nstance.dev/operator/drain"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/telemetry"
 )
@@ -38,6 +39,7 @@ func (p *process) selfManaged() *workloadCluster {
 func (p *process) external() (*workloadCluster, error) {
 	g := &kubeconfigSource{reader: p.mgr.GetClient(), cluster: p.cluster, key: p.key(kubeconfig.Name(p.cluster)), log: p.opts.Log}
 	c := kubeconfig.ClientConfig(p.settings.WorkloadEndpoint, &g.transport, p.api)
+	c.Wrap(drain.AskOnce)
 	workload, err := cluster.New(c, func(o *cluster.Options) {
 		o.Scheme, o.Cache = p.mgr.GetScheme(), caches{p.settings, p.cluster}.options("")
 		if p.settings.Demand.Enabled {

@@ -12,11 +12,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/demand/objects"
+	"nstance.dev/operator/drain"
 	"nstance.dev/operator/program"
 )
 
@@ -47,6 +47,7 @@ func restConfig(s config.Settings, version string) (*rest.Config, error) {
 		return nil, err
 	}
 	c.QPS, c.Burst = s.KubeAPI.QPS, s.KubeAPI.Burst
+	c.Wrap(drain.AskOnce)
 	return c, nil
 }
 
@@ -66,7 +67,7 @@ func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, c
 		PprofBindAddress:              s.PprofAddress,
 		Metrics:                       program.Metrics(s),
 		GracefulShutdownTimeout:       &timeout,
-		Controller:                    ctrlconfig.Controller{MaxConcurrentReconciles: s.MaxConcurrentReconciles},
+		Controller:                    program.Controllers(s),
 	}
 	if s.Demand.Enabled {
 		o.MapperProvider = objects.Mapper

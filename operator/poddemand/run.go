@@ -105,6 +105,7 @@ func managerOptions(s config.Settings, log *slog.Logger) (ctrl.Options, error) {
 		Scheme: scheme, Logger: logr.FromSlogHandler(log.Handler()), MapperProvider: objects.Mapper, Cache: cacheOptions(s.Demand.Pods),
 		LeaderElection: s.LeaderElect, LeaderElectionID: Name, LeaderElectionNamespace: s.Namespace, LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress: s.ProbeAddress, PprofBindAddress: s.PprofAddress, Metrics: program.Metrics(s), GracefulShutdownTimeout: &timeout,
+		Controller: program.Controllers(s),
 	}, nil
 }
 

@@ -16,6 +16,9 @@ import (
 // systems is how many tests have a system of the usual kind at the same time.
 var systems = flag.Int("systems", 5, "tests that run beside each other")
 
+// hostFleet is how many host machines the tests of whole fleets have.
+var hostFleet = flag.Int("hosts", 100, "host machines of a fleet, from 50 on")
+
 // kind is what sets a system apart.
 type kind string
 

@@ -52,7 +52,7 @@ func newHostWorld(t *testing.T) *hostWorld {
 		t.Fatal(err)
 	}
 	yes := true
-	o := ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}}
+	o := ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: asShipped}
 	o.Controller.SkipNameValidation = &yes
 	mgr, err := ctrl.NewManager(config, o)
 	if err != nil {
@@ -207,12 +207,12 @@ func TestM18M19M22M24M26M27M34_VersionsOnARealServer(t *testing.T) {
 	w.awaitVersions(t, "gpu-v1 v1.36.1 locked", "gpu-v4 v1.36.4 locked", "gpu-v5 v1.36.5 locked")
 }
 
-// M15: a template edit costs a fleet of 500 instances one write each, and a few for the
+// M15: a template edit costs a fleet of instances one write each, and a few for the
 // configuration and its versions, as the audit log has it; what else is known of them costs nothing.
 func TestM15_AnEditCostsAFleetOneWriteEach(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
 	t.Parallel()
-	const fleet = 500
+	fleet := *hostFleet
 	w := newHostWorld(t)
 	w.configure(t)
 	w.awaitVersions(t, "gpu-v1 v1.36.0")
@@ -235,11 +235,11 @@ func TestM15_AnEditCostsAFleetOneWriteEach(t *testing.T) {
 		})
 	}
 	w.awaitDesired(t, fleet, 1, hostsv1.ReasonUpToDate) // no write that follows from an assignment comes later
-	w.awaitCounters(t, fleet, 0)
+	w.awaitCounters(t, int32(fleet), 0)                 //nolint:gosec // a few hundred
 	began := time.Now()
 	w.edit(t, func(s *hostsv1.MachineConfigurationSpec) { s.Template.Kubernetes.Version = "v1.36.1" })
 	w.awaitDesired(t, fleet, 2, hostsv1.ReasonOutdated)
-	w.awaitCounters(t, fleet, fleet)
+	w.awaitCounters(t, int32(fleet), int32(fleet)) //nolint:gosec // a few hundred
 	var n map[string]int
 	kube.Await(t, "all writes are in the audit log", func(context.Context) error {
 		if n = w.writes(t, began); n["hostmachines"] < fleet {

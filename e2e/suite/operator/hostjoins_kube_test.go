@@ -153,7 +153,7 @@ func (w *hostWorld) approve(t *testing.T) {
 		t.Fatal(err)
 	}
 	yes := true
-	o := ctrl.Options{Scheme: w.admin.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}}
+	o := ctrl.Options{Scheme: w.admin.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: asShipped}
 	o.Controller.SkipNameValidation = &yes
 	mgr, err := ctrl.NewManager(config, o)
 	if err != nil {

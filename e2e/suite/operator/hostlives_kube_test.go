@@ -131,7 +131,7 @@ func (l *lives) run() (stop func()) {
 		t.Fatal(err)
 	}
 	yes := true
-	o := ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}}
+	o := ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: asShipped}
 	o.Controller.SkipNameValidation = &yes
 	mgr, err := ctrl.NewManager(config, o)
 	if err != nil {
@@ -444,12 +444,14 @@ func TestM51_DeletedWhileEverybodyIsDown(t *testing.T) {
 	l.await(id, "the agent is back, and the machine is repaved", joined(2))
 }
 
-// M87: a script deletes 100 of 500 Nodes within a minute: one machine is repaved at a time, the next one as soon as
+// M87: a script deletes a fifth of a fleet's Nodes within a minute: one machine is repaved at a time, the next one as soon as
 // it has joined, until a user releases the brake; then all of them are.
 func TestM87_AScriptDeletesAFifthOfAFleet(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
 	t.Parallel()
-	const fleet, gone, oneByOne = 500, 100, 5
+	const oneByOne = 5
+	fleet := *hostFleet
+	gone := fleet / 5
 	l := newLives(t)
 	l.took = 100 * time.Millisecond
 	l.configure(t)
@@ -489,7 +491,7 @@ func TestM87_AScriptDeletesAFifthOfAFleet(t *testing.T) {
 		defer l.mu.Unlock()
 		return len(l.puts) - len(l.repaving)
 	}
-	// Those that come before the limit is passed are not held: fifty are a tenth of the fleet.
+	// Those that come before the limit is passed are not held: a tenth of the fleet.
 	limit := lifecycle.Limit(fleet)
 	kube.Await(t, "the brake is on", func(context.Context) error {
 		l.mu.Lock()

@@ -14,16 +14,17 @@ import (
 	"k8s.io/client-go/rest"
 
 	"nstance.dev/e2e/env/kube"
+	"nstance.dev/operator/config"
 	"nstance.dev/operator/crds"
+	operatorprogram "nstance.dev/operator/program"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(kube.OwnNetwork(tests{m}), goleak.IgnoreAnyFunction(readyItems))
+	goleak.VerifyTestMain(kube.OwnNetwork(tests{m}))
 }
 
-// readyItems is what controller-runtime 0.24.1 may leave behind when a controller of this process
-// stops: it hands an item over while those who took items have left already. It holds nothing of ours.
-const readyItems = "sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue.(*priorityqueue[...]).handleReadyItems"
+// asShipped are the defaults of the operator's controllers.
+var asShipped = operatorprogram.Controllers(config.Settings{})
 
 // dryRun has the API server decide and store nothing.
 var dryRun = []string{metav1.DryRunAll}
