@@ -252,7 +252,7 @@ func confirm(in Input, slot Slot) (d Decision, done bool) {
 	m, a := in.Machine, assigned(in.Machine)
 	version := applied(m)
 	s := in.Host.Stored
-	told := s == nil || s.Epoch != a.Epoch || s.Confirmed == in.Node.UID
+	told := s == nil || s.Epoch != a.Epoch || s.tells(in.Host.Report, in.Node.UID, slot.BootID)
 	if version != nil && same(version.VersionReference, a.VersionReference) && refers(m) == in.Node.UID && in.Node.Marked && told {
 		return Decision{}, true
 	}
@@ -269,7 +269,7 @@ func unheard(in Input) bool {
 	version := applied(m)
 	return running != nil && running.Epoch == a.Epoch && running.BootID != "" && in.Host.Report.failed(a.Epoch) == nil &&
 		refers(m) != "" && version != nil && same(version.VersionReference, a.VersionReference) &&
-		s != nil && s.Epoch == a.Epoch && s.Confirmed == ""
+		s != nil && s.Epoch == a.Epoch && (s.Confirmed == "" || s.Confirmed == refers(m) && gone(in) && !s.tells(in.Host.Report, refers(m), running.BootID))
 }
 
 // publish is row 6: host or shard do not have what was assigned. Nothing is said twice without need:

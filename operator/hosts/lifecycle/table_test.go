@@ -72,7 +72,7 @@ func live(uid, boot string) Node {
 func runs() Input {
 	in := builds(StageJoin)
 	in.Host.Report.Stage = StageRunning
-	in.Host.Stored.Confirmed = "node-1"
+	in.Host.Stored.Confirmed, in.Host.Stored.ConfirmedBootID = "node-1", "boot-1"
 	in.Node = live("node-1", "boot-1")
 	in.Node.Marked, in.Node.MachineUID = true, "uid-m"
 	in.Machine.Status.NodeRef = &hostsv1.NodeReference{Name: "m", UID: "node-1"}
@@ -401,6 +401,22 @@ func TestM46M48M58_Joined(t *testing.T) {
 			in.Host.Stored.Confirmed, in.Host.Report.Stage = "", StageJoin
 			in.Node = Node{Presence: NodeAbsent, Confirmed: true}
 		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", Version: version(1), BootID: "boot-1", Epoch: 1, Told: true}}},
+		{"the host has booted again before it was told: it is told of that boot", with(runs(), func(in *Input) {
+			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID, in.Node.BootID = StageJoin, "boot-8", "boot-8"
+		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", ResourceVersion: "7", Version: version(1), BootID: "boot-8", Epoch: 1}}},
+		{"and while it waits to try again", with(runs(), func(in *Input) {
+			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID, in.Node.BootID = StageBoot, "boot-8", "boot-8"
+		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", ResourceVersion: "7", Version: version(1), BootID: "boot-8", Epoch: 1}}},
+		{"and its Node is gone by now", with(runs(), func(in *Input) {
+			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID = StageJoin, "boot-8"
+			in.Node = Node{Presence: NodeAbsent, Confirmed: true}
+		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", Version: version(1), BootID: "boot-8", Epoch: 1, Told: true}}},
+		{"its Node was not seen with that boot yet", with(runs(), func(in *Input) {
+			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID = StageJoin, "boot-8"
+		}), wait},
+		{"the host was told, and boots again: nothing is said", with(runs(), func(in *Input) {
+			in.Host.Report.Slots[0].BootID, in.Node.BootID = "boot-8", "boot-8"
+		}), Decision{Row: RowSteady, Action: None}},
 		{"the same version was built again", with(join(), func(in *Input) {
 			in.Machine.Status.Configuration.Assigned.VersionReference = version(1)
 			in.Host.Report.Slots[0].Version = version(1)
