@@ -4,9 +4,9 @@
 //
 // A [Link] connects to the paver's socket for as long as it runs, and again whenever the
 // connection ends. It holds what is in force in memory - the assignment, its credential, its
-// confirmation - and says all of it again after each connect, so that a paver that was
-// restarted lacks nothing. Nothing is written down: after a restart of the agent the server
-// says it again.
+// confirmation, the operations that are not over - and says all of it again after each connect,
+// so that a paver that was restarted lacks nothing. Nothing is written down: after a restart of
+// the agent the server says it again.
 //
 // On a host without a paver a Link costs one attempt to connect in half a minute.
 //

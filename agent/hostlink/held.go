@@ -1,13 +1,21 @@
 package hostlink
 
-import nstancev1 "nstance.dev/protos/nstance/v1"
+import (
+	"slices"
 
-// held is what is in force for the machine, of each kind the last that came. The zero value
-// holds nothing.
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// held is what is in force for the machine: of each kind the last that came, and the operations
+// that are not over. The zero value holds nothing.
 type held struct {
 	serial int // of the last one that was taken
 	kinds  [kinds]item
+	orders []item // in the order of their serials
 }
+
+// mostOrders is how many operations are held; the oldest make room.
+const mostOrders = 32
 
 // The kinds of work, in the order in which a paver has to hear of them.
 const (
@@ -25,9 +33,9 @@ type item struct {
 // take notes work that came, and reports whether it is of a known kind and belongs to the
 // assignment in force. What belonged to another assignment is forgotten with that, and the
 // credential when the machine has joined.
-func (h *held) take(w *nstancev1.MachineWork) bool {
+func (h *held) take(work *nstancev1.MachineWork) bool {
 	kind := assignment
-	switch w := w.GetWork().(type) {
+	switch w := work.GetWork().(type) {
 	case *nstancev1.MachineWork_Assignment:
 		if w.Assignment.GetEpoch() != h.epoch() {
 			h.kinds[credential], h.kinds[confirmation] = item{}, item{}
@@ -41,26 +49,69 @@ func (h *held) take(w *nstancev1.MachineWork) bool {
 			return false
 		}
 		h.kinds[credential] = item{}
+	case *nstancev1.MachineWork_Operation:
+		return h.order(w.Operation.GetId(), work)
+	case *nstancev1.MachineWork_CancelOperation:
+		return h.order(w.CancelOperation.GetId(), work)
 	default:
 		return false
 	}
 	h.serial++
-	h.kinds[kind] = item{h.serial, w}
+	h.kinds[kind] = item{h.serial, work}
 	return true
+}
+
+// order notes what came of an operation: that it is to be carried out, or that nobody wants it any
+// more, which takes the place of that.
+func (h *held) order(id string, work *nstancev1.MachineWork) bool {
+	h.drop(id)
+	h.serial++
+	h.orders = append(h.orders, item{h.serial, work})
+	if over := len(h.orders) - mostOrders; over > 0 {
+		h.orders = slices.Delete(h.orders, 0, over)
+	}
+	return true
+}
+
+// drop forgets an operation.
+func (h *held) drop(id string) {
+	h.orders = slices.DeleteFunc(h.orders, func(it item) bool {
+		return id == it.work.GetOperation().GetId() || id == it.work.GetCancelOperation().GetId()
+	})
+}
+
+// reported forgets the operations that are over: their host will not be asked for them again.
+func (h *held) reported(s *nstancev1.MachineStatus) {
+	for _, o := range s.GetOperations() {
+		switch o.GetState() {
+		case nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_COMPLETE, nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_FAILED:
+			h.drop(o.GetId())
+		default:
+		}
+	}
 }
 
 // epoch is that of the assignment in force; 0: there is none.
 func (h *held) epoch() int64 { return h.kinds[assignment].work.GetAssignment().GetEpoch() }
 
-// told is what a paver has been told on one connection: by kind the serial of the last one.
-type told [kinds]int
+// told is what a paver has been told on one connection: the serials of the last ones.
+type told struct {
+	kinds [kinds]int
+	order int
+}
 
 // next is what a paver has to be told next; nil: nothing. then is what it has been told by
 // that.
 func (h *held) next(t told) (work *nstancev1.MachineWork, then told) {
 	for kind, it := range h.kinds {
-		if it.serial > t[kind] {
-			t[kind] = it.serial
+		if it.serial > t.kinds[kind] {
+			t.kinds[kind] = it.serial
+			return it.work, t
+		}
+	}
+	for _, it := range h.orders {
+		if it.serial > t.order {
+			t.order = it.serial
 			return it.work, t
 		}
 	}

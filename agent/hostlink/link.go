@@ -174,6 +174,7 @@ func (l *Link) receive(in io.Reader) error {
 		if status := m.GetStatus(); status != nil {
 			l.mu.Lock()
 			l.status = status
+			l.held.reported(status)
 			l.mu.Unlock()
 			signal(l.news)
 		}

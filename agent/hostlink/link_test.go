@@ -138,6 +138,10 @@ func describe(m *nstancev1.AgentToPaver) string {
 		return fmt.Sprintf("credential %d/%d", w.CredentialUpdate.Epoch, w.CredentialUpdate.Sequence)
 	case *nstancev1.MachineWork_NodeConfirmed:
 		return fmt.Sprint("confirmed ", w.NodeConfirmed.Epoch)
+	case *nstancev1.MachineWork_Operation:
+		return "operation " + w.Operation.Id
+	case *nstancev1.MachineWork_CancelOperation:
+		return "cancel " + w.CancelOperation.Id
 	}
 	return "hello " + m.GetHello().GetVersion()
 }
@@ -211,6 +215,43 @@ func TestM40_APaverHearsWhatIsInForce(t *testing.T) {
 		h.ends()
 		p = h.runs(&paver{})
 		p.expect(t, "of another assignment", "hello 1.2.3", "assignment 2")
+	})
+}
+
+func ordered(id string) *nstancev1.MachineWork {
+	return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_Operation{Operation: &nstancev1.MachineOrder{Id: id}}}
+}
+
+func cancelled(id string) *nstancev1.MachineWork {
+	return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_CancelOperation{CancelOperation: &nstancev1.MachineOrderCancel{Id: id}}}
+}
+
+// M75: a paver hears of the operations that are not over, after a restart of it too; what was cancelled
+// before it heard of it is not begun.
+func TestM75_APaverHearsOfOperations(t *testing.T) {
+	onHost(t, func(t *testing.T, h *host) {
+		h.link.Deliver(ordered("1"))
+		p := h.runs(&paver{})
+		h.link.Deliver(assigned(1))
+		h.link.Deliver(ordered("2"))
+		h.link.Deliver(ordered("3"))
+		p.expect(t, "what came", "hello 1.2.3", "operation 1", "assignment 1", "operation 2", "operation 3")
+		h.link.Deliver(cancelled("3"))
+		p.expect(t, "a cancellation", "cancel 3")
+		p.say(&nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Status{Status: &nstancev1.MachineStatus{Operations: []*nstancev1.MachineOperationReport{
+			{Id: "1", State: nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_FAILED},
+			{Id: "2", State: nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_IN_PROGRESS},
+		}}}})
+		synctest.Wait()
+		h.ends()
+		p = h.runs(&paver{})
+		p.expect(t, "after a restart", "hello 1.2.3", "assignment 1", "operation 2", "cancel 3")
+		for i := range 100 {
+			h.link.Deliver(ordered(fmt.Sprint("n", i)))
+		}
+		if n := len(h.link.held.orders); n != mostOrders {
+			t.Errorf("%d operations are held", n)
+		}
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"nstance.dev/agent/paver/assignment"
 	"nstance.dev/agent/paver/host"
 	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/operation"
 	"nstance.dev/agent/paver/report"
 	"nstance.dev/agent/paver/transition"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -32,6 +33,9 @@ type inbox struct {
 	confirmed   *transition.Confirmation
 	reset       int64 // epoch of the reset that was carried out; 0: none was by this process
 }
+
+// operationsFile is the name of the record of operations, in the paver's own directory.
+const operationsFile = "operations.json"
 
 func (b inbox) assignmentFile() string { return filepath.Join(b.dir, "assignment.json") }
 
@@ -69,7 +73,7 @@ func Forget(dir, runDir string) error {
 	if err := b.keepCredential(nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return durable.Remove(b.assignmentFile())
+	return errors.Join(durable.Remove(filepath.Join(dir, operationsFile)), durable.Remove(b.assignmentFile()))
 }
 
 func (b inbox) readCredential(epoch int64) *nstancev1.MachineCredential {
@@ -127,6 +131,10 @@ func (p *Paver) Take(ctx context.Context, w *nstancev1.MachineWork) error {
 		err = p.takeCredential(ctx, w.CredentialUpdate)
 	case *nstancev1.MachineWork_NodeConfirmed:
 		p.takeConfirmation(ctx, w.NodeConfirmed)
+	case *nstancev1.MachineWork_Operation:
+		err = p.takeOrder(ctx, w.Operation)
+	case *nstancev1.MachineWork_CancelOperation:
+		err = p.cancelOrder(ctx, w.CancelOperation.GetId())
 	default:
 		err = errors.New("work of an unknown kind is ignored")
 	}
@@ -233,6 +241,11 @@ func (p *Paver) forget() error {
 		p.inbox.reset = p.inbox.assignment.Epoch
 	}
 	p.inbox.assignment, p.inbox.confirmed = nil, nil
+	// What was asked of this host is nobody's business who is given it next.
+	if err := p.orders.file.Remove(); err != nil {
+		return err
+	}
+	p.orders.book = operation.Book{}
 	return nil
 }
 
@@ -263,6 +276,8 @@ func (p *Paver) publish(ctx context.Context, v transition.View, seen map[journal
 	for slot, s := range seen {
 		in.Slots[slot] = report.Slot{Observed: s.Observed, Exists: s.Exists}
 	}
+	in.Operations = p.orders.book.Told(in.Now)
+	in.Around.Executors = p.executors()
 	for _, reason := range slices.Sorted(maps.Keys(p.problems)) {
 		in.Problems = append(in.Problems, &nstancev1.MachineProblem{Reason: reason, Message: p.problems[reason]})
 	}

@@ -3,7 +3,9 @@
 // journal, and begins again.
 //
 // It remembers nothing that a restart would miss but the credential, which lies on a file system in
-// memory, and the confirmation of a Node, which is sent again. Work comes in by [Paver.Take] from
+// memory, and the confirmation of a Node, which is sent again. Operations are carried out in the same
+// loop, one at a time and between the steps of a change of machines; they have a record of their own,
+// in package operation. Work comes in by [Paver.Take] from
 // any goroutine; [Paver.Run] is one goroutine, and there is one Run on a host at a time.
 package paver
 
@@ -20,6 +22,7 @@ import (
 
 	"nstance.dev/agent/paver/host"
 	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/operation"
 	"nstance.dev/agent/paver/report"
 	"nstance.dev/agent/paver/transition"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -37,13 +40,15 @@ type Host interface {
 
 // Options are what a Paver works with. Host, Dir, RunDir and Log are required.
 type Options struct {
-	Host    Host
-	Dir     string // of the journal and the last assignment
-	RunDir  string // of the credential: on a file system in memory
-	Version string
-	Log     *slog.Logger
-	Now     func() time.Time // time.Now
-	Jitter  func() float64   // from -1 to 1; random
+	Host Host
+	// Executor carries operations out; nil: none is taken.
+	Executor Executor
+	Dir      string // of the journal and the last assignment
+	RunDir   string // of the credential: on a file system in memory
+	Version  string
+	Log      *slog.Logger
+	Now      func() time.Time // time.Now
+	Jitter   func() float64   // from -1 to 1; random
 }
 
 // How often the loop looks although nothing has happened.
@@ -63,6 +68,7 @@ type Paver struct {
 
 	mu       sync.Mutex
 	inbox    inbox
+	orders   orders
 	state    journal.Journal // as it was last written
 	step     transition.Step
 	cancel   context.CancelCauseFunc  // of the step that is being carried out
@@ -86,8 +92,14 @@ func New(opts Options) (*Paver, error) {
 		wake: make(chan struct{}, 1), changed: make(chan struct{}), problems: map[string]string{},
 	}
 	var err error
-	p.inbox, err = openInbox(opts.Dir, opts.RunDir)
-	return p, err
+	if p.inbox, err = openInbox(opts.Dir, opts.RunDir); err != nil {
+		return p, err
+	}
+	p.orders.file = operation.File{Path: filepath.Join(opts.Dir, operationsFile)}
+	if p.orders.book, p.orders.unreadable = p.orders.file.Load(); p.orders.unreadable != nil {
+		p.problem("OperationsUnreadable", p.orders.unreadable.Error())
+	}
+	return p, nil
 }
 
 // Run carries out what is to be done until ctx ends. A journal that cannot be believed is reported
@@ -129,9 +141,22 @@ func (p *Paver) pass(ctx context.Context, idle time.Time) time.Time {
 	}
 	p.solved("ObserveFailed")
 	step := transition.Next(v)
+	waits := step.Kind == transition.Wait || step.Kind == transition.AskForSecret
+	switch turn := p.operate(ctx, v, !waits); {
+	case turn.did:
+		v.Journal = p.Journal()
+		p.publish(ctx, v, seen)
+		return idle
+	case turn.alone:
+		p.publish(ctx, v, seen)
+		p.wait(ctx, turn.until.Sub(v.Now))
+		return idle
+	case !turn.until.IsZero() && waits && (step.Until.IsZero() || turn.until.Before(step.Until)):
+		step.Until = turn.until
+	}
 	p.announce(ctx, step)
 	p.publish(ctx, v, seen)
-	if step.Kind == transition.Wait || step.Kind == transition.AskForSecret {
+	if waits {
 		p.waitFor(ctx, v, step)
 		return idle
 	}

@@ -21,6 +21,7 @@ import (
 
 	"nstance.dev/agent/paver"
 	"nstance.dev/agent/paver/artifact"
+	"nstance.dev/agent/paver/executor"
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/host"
 	"nstance.dev/agent/paver/journal"
@@ -44,6 +45,9 @@ type world struct {
 	images *images
 	log    *lockedBuffer
 	host   *host.Host
+	power  *power
+	policy atomic.Value // string: of the host
+	fault  atomic.Value // func(op string, slot journal.Slot) error: of the runner
 	look   atomic.Int64 // how long a look at the host takes
 	paver  *paver.Paver
 	stop   func()
@@ -55,13 +59,29 @@ type slowHost struct {
 	w *world
 }
 
+// setPolicy writes another policy.
+func (w *world) setPolicy(text string) { w.policy.Store(text) }
+
+// onFault has calls of the runner fail; nil: none does.
+func (w *world) onFault(fault func(op string, slot journal.Slot) error) {
+	if fault == nil {
+		fault = func(string, journal.Slot) error { return nil }
+	}
+	w.fault.Store(fault)
+}
+
 func (h slowHost) Observe(ctx context.Context, markers bool) (map[journal.Slot]host.Seen, error) {
 	time.Sleep(time.Duration(h.w.look.Load()))
 	return h.Host.Observe(ctx, markers)
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, dir: t.TempDir(), runner: &fake.Runner{}, images: &images{dir: t.TempDir()}, log: &lockedBuffer{}}
+	w := &world{t: t, dir: t.TempDir(), runner: &fake.Runner{}, images: &images{dir: t.TempDir()}, log: &lockedBuffer{}, power: &power{boot: "host"}}
+	w.onFault(nil)
+	w.runner.Fault = func(op string, slot journal.Slot) error {
+		return w.fault.Load().(func(string, journal.Slot) error)(op, slot)
+	}
+	w.setPolicy("allow: {pave: true, operations: [reboot, shutdown, restartService, restartMachine, resetHost, explode]}\nimages: {requireDigest: true}\n")
 	for path, content := range map[string]string{
 		"etc/resolv.conf": "nameserver 192.0.2.1\n", "proc/sys/kernel/panic": "0\n", "proc/sys/vm/overcommit_memory": "0\n",
 	} {
@@ -92,7 +112,7 @@ func (w *world) start() {
 	h := host.New(host.Options{
 		Dir: filepath.Join(w.dir, state), Machines: filepath.Join(w.dir, "machines"), Runner: w.runner, Images: w.images, Log: log,
 		Policy: func() (policy.Policy, error) {
-			return policy.Parse([]byte("allow: {pave: true}\nimages: {requireDigest: true}\n"))
+			return policy.Parse([]byte(w.policy.Load().(string)))
 		},
 		Settings: settings.Host{Root: w.dir, Load: func(context.Context, string) error { return nil }, Reload: func(context.Context) error { return nil }},
 		Facts:    facts.Options{Root: w.dir, UserExists: func(string) bool { return false }},
@@ -101,8 +121,12 @@ func (w *world) start() {
 		Probe:    func(context.Context, preflight.Targets) (preflight.Facts, error) { return pavertest.Facts(), nil },
 		Mode:     preflight.Service,
 	})
+	does := executor.New(executor.Options{
+		Machines: h, Runner: w.runner, Mode: preflight.Service, Power: executor.Power{BootID: w.power.bootID, Systemctl: w.power.systemctl}, Log: log,
+		Policy: func() (policy.Policy, error) { return policy.Parse([]byte(w.policy.Load().(string))) },
+	})
 	p, err := paver.New(paver.Options{
-		Host: slowHost{h, w}, Dir: filepath.Join(w.dir, state), RunDir: filepath.Join(w.dir, "run"), Version: "test", Log: log, Jitter: func() float64 { return 0 },
+		Host: slowHost{h, w}, Executor: does, Dir: filepath.Join(w.dir, state), RunDir: filepath.Join(w.dir, "run"), Version: "test", Log: log, Jitter: func() float64 { return 0 },
 	})
 	if err != nil {
 		w.t.Fatal(err)

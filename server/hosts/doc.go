@@ -10,6 +10,11 @@
 // Credentials are in memory alone (M43): nothing here writes one down, into storage, a log or
 // an error. After a change of leader the operator is told which are missing.
 //
+// Operations are of two kinds. [Operations] switch power, and are durable here. Those that a host
+// carries out itself [Machines] relays ([Machines.Order]): the host makes them durable and knows them
+// by their ids, so here they are in memory alone, and whoever asks for one asks again after a change
+// of leader.
+//
 // What it costs: an instance without a node machine, and an agent whose host has no paver,
 // cost nothing. No object is read or listed as long as no instance of the shard was made from
 // a template with node machines. Then one listing at the take-over, and one read of each

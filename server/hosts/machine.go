@@ -32,6 +32,7 @@ type machine struct {
 	dropped    bool // its object is deleted with the record of the instance: nothing is stored any more
 	pinned     bool // somebody writes: it stays known until then
 	stream     stream
+	orders     orders                   // operations that are not over
 	status     *nstancev1.MachineStatus // the last one; nil: none in this term
 	reportedAt time.Time
 }
@@ -156,14 +157,28 @@ func (m *machine) assign(a *assignment, etag string) {
 type work struct {
 	kind    string // in metrics
 	message *nstancev1.MachineWork
-	then    sent // what the host knows then
+	then    sent   // what the host knows then
+	done    func() // called once it is queued; nil: nothing
 }
 
 // next is the next message that the host lacks, and whether there is one. The caller has the
 // lock.
 func (m *machine) next(now time.Time) (w work, ok bool, err error) {
+	if !m.stream.open {
+		return work{}, false, nil
+	}
+	if w, ok, err = m.nextOfAssignment(now); ok || err != nil {
+		return w, ok, err
+	}
+	message, kind, queued := m.orders.next(now)
+	return work{kind: kind, message: message, then: m.stream.sent, done: queued}, message != nil, nil
+}
+
+// nextOfAssignment is the next message about the assignment that the host lacks. The caller has the
+// lock.
+func (m *machine) nextOfAssignment(now time.Time) (w work, ok bool, err error) {
 	a, s := m.assigned, m.stream.sent
-	if a == nil || !m.stream.open {
+	if a == nil {
 		return work{}, false, nil
 	}
 	if s.epoch != a.epoch() {

@@ -25,13 +25,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "nstance_hold_calls_total", Help: "Calls of operators about holds of instances, by operation (set, clear) and result (done, refused, failed).",
 		}, []string{"operation", "result"}),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nstance_operation_calls_total", Help: "Calls of operators about power operations, by operation (start, get, cancel) and result (done, refused, failed).",
+			Name: "nstance_operation_calls_total", Help: "Calls of operators about operations, by operation (start, get, cancel) and result (done, refused, failed).",
 		}, []string{"operation", "result"}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nstance_operations_total", Help: "Power operations that are over, by operation (powerOn, powerOff, powerCycle) and state (Complete, Failed).",
 		}, []string{"operation", "state"}),
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nstance_machine_work_sent_total", Help: "Messages about node machines sent to agents, by kind (assignment, credential, confirmation).",
+			Name: "nstance_machine_work_sent_total", Help: "Messages about node machines sent to agents, by kind (assignment, credential, confirmation, operation, cancellation).",
 		}, []string{"kind"}),
 		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nstance_machine_statuses_total", Help: "Reports of hosts about their node machines, by result (taken, too_large).",

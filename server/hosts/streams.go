@@ -19,7 +19,10 @@ func (m *Machines) Greeted(id identity.ID, able bool, version string) {
 	if !ok {
 		return
 	}
-	known := m.open(id, row.Group.Tenant, func(known *machine) { known.stream = stream{open: true, version: version} })
+	known := m.open(id, row.Group.Tenant, func(known *machine) {
+		known.stream = stream{open: true, version: version}
+		known.orders.unsend()
+	})
 	known.mu.Lock()
 	m.deliver(known)
 	known.mu.Unlock()
@@ -69,6 +72,7 @@ func (m *Machines) Status(id identity.ID, status *nstancev1.MachineStatus) {
 	if status.GetCredentialNeeded() && status.GetEpoch() == known.assigned.epoch() {
 		known.stream.sent.credential = 0 // what was sent is lost on the host
 	}
+	known.orders.settle(status, known.reportedAt)
 	m.deliver(known)
 	known.mu.Unlock()
 	m.watchers.tell(known.tenant, id)
@@ -91,6 +95,9 @@ func (m *Machines) deliver(known *machine) {
 			return // the agent comes back, or there will be room
 		}
 		known.stream.sent = w.then
+		if w.done != nil {
+			w.done()
+		}
 		m.opts.Metrics.sent.WithLabelValues(w.kind).Inc()
 	}
 }

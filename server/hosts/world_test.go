@@ -186,6 +186,10 @@ func describe(w *nstancev1.MachineWork) string {
 		return fmt.Sprintf("credential %d/%d", w.CredentialUpdate.Epoch, w.CredentialUpdate.Sequence)
 	case *nstancev1.MachineWork_NodeConfirmed:
 		return fmt.Sprintf("confirmed %d %s", w.NodeConfirmed.Epoch, w.NodeConfirmed.NodeUid)
+	case *nstancev1.MachineWork_Operation:
+		return fmt.Sprintf("operation %s %s", w.Operation.Id, w.Operation.Name)
+	case *nstancev1.MachineWork_CancelOperation:
+		return "cancel " + w.CancelOperation.Id
 	}
 	return "nothing"
 }

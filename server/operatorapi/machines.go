@@ -2,7 +2,9 @@ package operatorapi
 
 import (
 	"context"
+	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -13,6 +15,7 @@ import (
 	"nstance.dev/server/hosts"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/power"
+	"nstance.dev/server/refusal"
 )
 
 // PutAssignment implements [nstancev1.OperatorServiceServer].
@@ -104,22 +107,43 @@ func (s *Service) StartOperation(ctx context.Context, req *nstancev1.StartOperat
 // GetOperation implements [nstancev1.OperatorServiceServer].
 func (s *Service) GetOperation(ctx context.Context, req *nstancev1.GetOperationRequest) (*nstancev1.OperationStatus, error) {
 	c := CallerOf(ctx)
-	return operationStatus(c.leader().term.Operations().Get(ctx, c.Tenant, req.Id))
+	term := c.leader().term
+	out, err := operationStatus(term.Operations().Get(ctx, c.Tenant, req.Id))
+	if notFound(err) {
+		return term.Machines().Operation(c.Tenant, req.Id)
+	}
+	return out, err
 }
 
 // CancelOperation implements [nstancev1.OperatorServiceServer].
 func (s *Service) CancelOperation(ctx context.Context, req *nstancev1.CancelOperationRequest) (*nstancev1.OperationStatus, error) {
 	c := CallerOf(ctx)
-	return operationStatus(c.leader().term.Operations().Cancel(ctx, c.Tenant, req.Id))
+	term := c.leader().term
+	out, err := operationStatus(term.Operations().Cancel(ctx, c.Tenant, req.Id))
+	if notFound(err) {
+		return term.Machines().CancelOrder(ctx, c.Tenant, req.Id)
+	}
+	return out, err
 }
 
-// StartOperation is [hosts.Operations.Start].
+// notFound reports whether the refusal of a call is that there is no such thing.
+func notFound(err error) bool {
+	var refused *refusal.Error
+	return errors.As(err, &refused) && refused.Code == refusal.NotFound
+}
+
+// StartOperation is [hosts.Operations.Start], or [hosts.Machines.Order] for what does not switch power.
 func (l Leader) StartOperation(ctx context.Context, tenant string, req *nstancev1.StartOperationRequest) (out *nstancev1.OperationStatus, err error) {
-	asked := hosts.OperationRequest{ID: req.Id, Name: power.Name(req.Name), Params: req.Parameters}
+	var deadline time.Time
 	if req.Deadline != nil {
-		asked.Deadline = req.Deadline.AsTime()
+		deadline = req.Deadline.AsTime()
 	}
 	err = l.ofInstance(tenant, req.InstanceId, func(in cache.Instance) error {
+		if !slices.Contains(power.Names(), power.Name(req.Name)) {
+			out, err = l.term.Machines().Order(ctx, in, hosts.OrderRequest{ID: req.Id, Name: req.Name, Params: req.Parameters, Deadline: deadline})
+			return err
+		}
+		asked := hosts.OperationRequest{ID: req.Id, Name: power.Name(req.Name), Params: req.Parameters, Deadline: deadline}
 		out, err = operationStatus(l.term.Operations().Start(ctx, in, asked))
 		return err
 	})

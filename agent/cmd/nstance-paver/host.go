@@ -13,6 +13,7 @@ import (
 	"nstance.dev/agent/paver"
 	"nstance.dev/agent/paver/cache"
 	"nstance.dev/agent/paver/content"
+	"nstance.dev/agent/paver/executor"
 	"nstance.dev/agent/paver/host"
 	"nstance.dev/agent/paver/image"
 	"nstance.dev/agent/paver/journal"
@@ -100,7 +101,8 @@ func (c config) open(ctx context.Context, log *slog.Logger) (*local, error) {
 	l.host = host.New(host.Options{
 		Dir: c.dir, Machines: c.machines, Runner: run, Mode: mode, Images: images, Policy: load, Reachable: reachable, Log: log,
 	})
-	l.paver, err = paver.New(paver.Options{Host: l.host, Dir: c.dir, RunDir: c.run, Version: version, Log: log})
+	doing := executor.New(executor.Options{Machines: l.host, Runner: run, Mode: mode, Policy: load, Log: log})
+	l.paver, err = paver.New(paver.Options{Host: l.host, Executor: doing, Dir: c.dir, RunDir: c.run, Version: version, Log: log})
 	return l, err
 }
 

@@ -126,6 +126,15 @@ func show(out io.Writer, s *nstancev1.MachineStatus, output string) error {
 	for _, d := range s.GetDrift() {
 		fmt.Fprintf(out, "drift: %s %s\n", d.GetPath(), word(d.GetKind().String(), "MACHINE_DRIFT_KIND_"))
 	}
+	for _, o := range s.GetOperations() {
+		fmt.Fprintf(out, "operation: %s %s: %s", o.GetName(), o.GetId(), word(o.GetState().String(), "MACHINE_OPERATION_STATE_"))
+		for _, part := range []string{o.GetReason(), o.GetMessage()} {
+			if part != "" {
+				fmt.Fprintf(out, ": %s", part)
+			}
+		}
+		fmt.Fprintln(out)
+	}
 	for _, p := range s.GetProblems() {
 		fmt.Fprintf(out, "problem: %s: %s\n", p.GetReason(), p.GetMessage())
 	}

@@ -96,6 +96,11 @@ func (h *Host) startKubelet(ctx context.Context, s journal.Slot, how string) err
 	return h.exec(ctx, s, 20*time.Second, "systemctl", how, kubelet)
 }
 
+// StopMachine stops a machine in order, within a time.
+func (h *Host) StopMachine(ctx context.Context, s journal.Slot, limit time.Duration) error {
+	return h.stop(ctx, s, assignment.Timeouts{Stop: limit})
+}
+
 // stop halts a machine in order: the kubelet, so that nothing starts Pods again, then the Pods,
 // because a halt would wait for each that does not end, containerd, and the rest.
 func (h *Host) stop(ctx context.Context, s journal.Slot, limits assignment.Timeouts) error {

@@ -80,7 +80,6 @@ func (h *Host) look(ctx context.Context) {
 	j := h.survey.about
 	h.survey.mu.Unlock()
 	found := report.Surroundings{Host: describe(ctx), Sizes: map[journal.Slot]int64{}}
-	found.Executors = []*nstancev1.MachineExecutor{{Name: "paver"}}
 	problem := func(reason string, err error) {
 		if err != nil {
 			found.Problems = append(found.Problems, &nstancev1.MachineProblem{Reason: reason, Message: journal.Cut(err.Error())})

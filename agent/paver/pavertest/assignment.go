@@ -44,7 +44,7 @@ func Credential(epoch int64, sequence int32, token string, until time.Time) *nst
 	return &nstancev1.MachineCredential{Epoch: epoch, Sequence: sequence, Token: token, ExpiresAt: timestamppb.New(until)}
 }
 
-// Work wraps an assignment, a credential or a confirmation.
+// Work wraps an assignment, a credential, a confirmation, an operation or its cancellation.
 func Work(message any) *nstancev1.MachineWork {
 	switch m := message.(type) {
 	case *nstancev1.MachineAssignment:
@@ -53,6 +53,10 @@ func Work(message any) *nstancev1.MachineWork {
 		return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_CredentialUpdate{CredentialUpdate: m}}
 	case *nstancev1.NodeConfirmed:
 		return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_NodeConfirmed{NodeConfirmed: m}}
+	case *nstancev1.MachineOrder:
+		return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_Operation{Operation: m}}
+	case *nstancev1.MachineOrderCancel:
+		return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_CancelOperation{CancelOperation: m}}
 	}
 	panic(fmt.Sprintf("%T is no work", message))
 }

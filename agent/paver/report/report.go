@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/operation"
 	"nstance.dev/agent/paver/transition"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -37,9 +38,11 @@ type Input struct {
 	Reset    int64 // epoch of the reset that was carried out; 0: none
 	Sequence int32 // of the credential for the assignment; 0: there is none
 	Around   Surroundings
-	Problems []*nstancev1.MachineProblem
-	Version  string
-	Now      time.Time
+	// Operations that are reported.
+	Operations []operation.Record
+	Problems   []*nstancev1.MachineProblem
+	Version    string
+	Now        time.Time
 }
 
 // mostProblems bounds the list of a report.
@@ -53,7 +56,7 @@ func Status(in Input) *nstancev1.MachineStatus {
 		CredentialSequence: in.Sequence, CredentialNeeded: credentialNeeded(in),
 		Preflight: in.Around.Preflight, Executors: in.Around.Executors, Drift: in.Around.Drift, Host: in.Around.Host,
 		Problems: append(in.Problems, in.Around.Problems...), PaverVersion: in.Version, ReportedAt: timestamppb.New(in.Now),
-		Failure: failure(j.Outcome),
+		Failure: failure(j.Outcome), Operations: Operations(in.Operations),
 	}
 	if len(s.Problems) > mostProblems {
 		s.Problems = s.Problems[:mostProblems]
@@ -74,22 +77,49 @@ func Status(in Input) *nstancev1.MachineStatus {
 			s.StartedAt = timestamppb.New(t.Started)
 		}
 	}
-	fit(s)
+	Fit(s)
 	return s
+}
+
+var operationStates = map[operation.State]nstancev1.MachineOperationState{
+	operation.Accepted:   nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_ACCEPTED,
+	operation.InProgress: nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_IN_PROGRESS,
+	operation.Complete:   nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_COMPLETE,
+	operation.Failed:     nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_FAILED,
+}
+
+// Operations says what has become of operations.
+func Operations(all []operation.Record) (reports []*nstancev1.MachineOperationReport) {
+	at := func(t time.Time) *timestamppb.Timestamp {
+		if t.IsZero() {
+			return nil
+		}
+		return timestamppb.New(t)
+	}
+	for _, r := range all {
+		reports = append(reports, &nstancev1.MachineOperationReport{
+			Id: r.ID, Name: r.Name, State: operationStates[r.State], Reason: r.Reason, Message: r.Message, Results: r.Results,
+			StartedAt: at(r.Began), FinishedAt: at(r.Ended),
+		})
+	}
+	return reports
 }
 
 // mostSize is how large a report is: one of more than 64 KiB would be dropped on its way, with a little
 // room for how far a stage is.
 const mostSize = 63 << 10
 
-// fit leaves out of a report what can best be done without until it is not too large.
-func fit(s *nstancev1.MachineStatus) {
+// Fit leaves out of a report what can best be done without until it is not too large.
+func Fit(s *nstancev1.MachineStatus) {
 	if proto.Size(s) > mostSize && s.GetHost().GetFacts() != nil {
 		s.Host = proto.CloneOf(s.Host) // others have it too
 		s.Host.Facts = nil
 	}
 	for proto.Size(s) > mostSize && len(s.Drift) > 1 {
 		s.Drift = s.Drift[:len(s.Drift)/2]
+	}
+	for proto.Size(s) > mostSize && len(s.Operations) > 0 {
+		s.Operations = s.Operations[1:] // the oldest
 	}
 }
 

@@ -192,6 +192,67 @@ func (MachineNetwork) EnumDescriptor() ([]byte, []int) {
 	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{2}
 }
 
+// MachineOperationState is how far an operation is on its host.
+type MachineOperationState int32
+
+const (
+	// Not said.
+	MachineOperationState_MACHINE_OPERATION_STATE_UNSPECIFIED MachineOperationState = 0
+	// The host has written it down, and not begun it.
+	MachineOperationState_MACHINE_OPERATION_STATE_ACCEPTED MachineOperationState = 1
+	// It was begun.
+	MachineOperationState_MACHINE_OPERATION_STATE_IN_PROGRESS MachineOperationState = 2
+	// It is done, which was proved. Final.
+	MachineOperationState_MACHINE_OPERATION_STATE_COMPLETE MachineOperationState = 3
+	// It is not done, or whether it is is not known; the reason says why. Final.
+	MachineOperationState_MACHINE_OPERATION_STATE_FAILED MachineOperationState = 4
+)
+
+// Enum value maps for MachineOperationState.
+var (
+	MachineOperationState_name = map[int32]string{
+		0: "MACHINE_OPERATION_STATE_UNSPECIFIED",
+		1: "MACHINE_OPERATION_STATE_ACCEPTED",
+		2: "MACHINE_OPERATION_STATE_IN_PROGRESS",
+		3: "MACHINE_OPERATION_STATE_COMPLETE",
+		4: "MACHINE_OPERATION_STATE_FAILED",
+	}
+	MachineOperationState_value = map[string]int32{
+		"MACHINE_OPERATION_STATE_UNSPECIFIED": 0,
+		"MACHINE_OPERATION_STATE_ACCEPTED":    1,
+		"MACHINE_OPERATION_STATE_IN_PROGRESS": 2,
+		"MACHINE_OPERATION_STATE_COMPLETE":    3,
+		"MACHINE_OPERATION_STATE_FAILED":      4,
+	}
+)
+
+func (x MachineOperationState) Enum() *MachineOperationState {
+	p := new(MachineOperationState)
+	*p = x
+	return p
+}
+
+func (x MachineOperationState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MachineOperationState) Descriptor() protoreflect.EnumDescriptor {
+	return file_nstance_v1_machine_proto_enumTypes[3].Descriptor()
+}
+
+func (MachineOperationState) Type() protoreflect.EnumType {
+	return &file_nstance_v1_machine_proto_enumTypes[3]
+}
+
+func (x MachineOperationState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MachineOperationState.Descriptor instead.
+func (MachineOperationState) EnumDescriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{3}
+}
+
 // MachineStage is how far a host is.
 type MachineStage int32
 
@@ -273,11 +334,11 @@ func (x MachineStage) String() string {
 }
 
 func (MachineStage) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[3].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[4].Descriptor()
 }
 
 func (MachineStage) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[3]
+	return &file_nstance_v1_machine_proto_enumTypes[4]
 }
 
 func (x MachineStage) Number() protoreflect.EnumNumber {
@@ -286,7 +347,7 @@ func (x MachineStage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineStage.Descriptor instead.
 func (MachineStage) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{3}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{4}
 }
 
 // MachineSlotState is the state of a slot.
@@ -342,11 +403,11 @@ func (x MachineSlotState) String() string {
 }
 
 func (MachineSlotState) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[4].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[5].Descriptor()
 }
 
 func (MachineSlotState) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[4]
+	return &file_nstance_v1_machine_proto_enumTypes[5]
 }
 
 func (x MachineSlotState) Number() protoreflect.EnumNumber {
@@ -355,7 +416,7 @@ func (x MachineSlotState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineSlotState.Descriptor instead.
 func (MachineSlotState) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{4}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{5}
 }
 
 // MachineFailureOutcome is what became of the host after an assignment was given up.
@@ -399,11 +460,11 @@ func (x MachineFailureOutcome) String() string {
 }
 
 func (MachineFailureOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[5].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[6].Descriptor()
 }
 
 func (MachineFailureOutcome) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[5]
+	return &file_nstance_v1_machine_proto_enumTypes[6]
 }
 
 func (x MachineFailureOutcome) Number() protoreflect.EnumNumber {
@@ -412,7 +473,7 @@ func (x MachineFailureOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineFailureOutcome.Descriptor instead.
 func (MachineFailureOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{5}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{6}
 }
 
 // PreflightResult is the result of one check.
@@ -456,11 +517,11 @@ func (x PreflightResult) String() string {
 }
 
 func (PreflightResult) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[6].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[7].Descriptor()
 }
 
 func (PreflightResult) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[6]
+	return &file_nstance_v1_machine_proto_enumTypes[7]
 }
 
 func (x PreflightResult) Number() protoreflect.EnumNumber {
@@ -469,7 +530,7 @@ func (x PreflightResult) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PreflightResult.Descriptor instead.
 func (PreflightResult) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{6}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{7}
 }
 
 // MachineDriftKind says how a file differs.
@@ -509,11 +570,11 @@ func (x MachineDriftKind) String() string {
 }
 
 func (MachineDriftKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[7].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[8].Descriptor()
 }
 
 func (MachineDriftKind) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[7]
+	return &file_nstance_v1_machine_proto_enumTypes[8]
 }
 
 func (x MachineDriftKind) Number() protoreflect.EnumNumber {
@@ -522,7 +583,7 @@ func (x MachineDriftKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineDriftKind.Descriptor instead.
 func (MachineDriftKind) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{7}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{8}
 }
 
 // MachineAssignment tells a host what its node machine is built from. It carries all that
@@ -2517,9 +2578,131 @@ func (x *NodeConfirmed) GetBootId() string {
 	return ""
 }
 
+// MachineOrder has a host carry an operation out, such as a restart of a service. It may arrive
+// again: an operation that the host knows by its id is not begun a second time.
+type MachineOrder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the operation: 1 to 64 lower-case letters, digits and hyphens.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the operation, one of those that the host offers in MachineStatus.executors.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Parameters of the operation, which no shell sees.
+	Parameters map[string]string `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// When it fails. It is not begun after that, by the host's clock.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineOrder) Reset() {
+	*x = MachineOrder{}
+	mi := &file_nstance_v1_machine_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineOrder) ProtoMessage() {}
+
+func (x *MachineOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_machine_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineOrder.ProtoReflect.Descriptor instead.
+func (*MachineOrder) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *MachineOrder) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *MachineOrder) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MachineOrder) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
+func (x *MachineOrder) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+// MachineOrderCancel says that nobody wants an operation any more. What cannot be taken back
+// goes on.
+type MachineOrderCancel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the operation.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineOrderCancel) Reset() {
+	*x = MachineOrderCancel{}
+	mi := &file_nstance_v1_machine_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineOrderCancel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineOrderCancel) ProtoMessage() {}
+
+func (x *MachineOrderCancel) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_machine_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineOrderCancel.ProtoReflect.Descriptor instead.
+func (*MachineOrderCancel) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *MachineOrderCancel) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
 // MachineWork is what a host is to do about its node machine. After a connect, and whenever
 // something changes, come the assignment in force, its credential and its confirmation, in
-// this order and as far as there are any. Each may arrive again.
+// this order and as far as there are any, and then the operations that are not over. Each may
+// arrive again.
 type MachineWork struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What it is.
@@ -2529,6 +2712,8 @@ type MachineWork struct {
 	//	*MachineWork_Assignment
 	//	*MachineWork_CredentialUpdate
 	//	*MachineWork_NodeConfirmed
+	//	*MachineWork_Operation
+	//	*MachineWork_CancelOperation
 	Work          isMachineWork_Work `protobuf_oneof:"work"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2536,7 +2721,7 @@ type MachineWork struct {
 
 func (x *MachineWork) Reset() {
 	*x = MachineWork{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[26]
+	mi := &file_nstance_v1_machine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2548,7 +2733,7 @@ func (x *MachineWork) String() string {
 func (*MachineWork) ProtoMessage() {}
 
 func (x *MachineWork) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[26]
+	mi := &file_nstance_v1_machine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2561,7 +2746,7 @@ func (x *MachineWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineWork.ProtoReflect.Descriptor instead.
 func (*MachineWork) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{26}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MachineWork) GetWork() isMachineWork_Work {
@@ -2598,6 +2783,24 @@ func (x *MachineWork) GetNodeConfirmed() *NodeConfirmed {
 	return nil
 }
 
+func (x *MachineWork) GetOperation() *MachineOrder {
+	if x != nil {
+		if x, ok := x.Work.(*MachineWork_Operation); ok {
+			return x.Operation
+		}
+	}
+	return nil
+}
+
+func (x *MachineWork) GetCancelOperation() *MachineOrderCancel {
+	if x != nil {
+		if x, ok := x.Work.(*MachineWork_CancelOperation); ok {
+			return x.CancelOperation
+		}
+	}
+	return nil
+}
+
 type isMachineWork_Work interface {
 	isMachineWork_Work()
 }
@@ -2617,11 +2820,135 @@ type MachineWork_NodeConfirmed struct {
 	NodeConfirmed *NodeConfirmed `protobuf:"bytes,3,opt,name=node_confirmed,json=nodeConfirmed,proto3,oneof"`
 }
 
+type MachineWork_Operation struct {
+	// An operation to be carried out.
+	Operation *MachineOrder `protobuf:"bytes,4,opt,name=operation,proto3,oneof"`
+}
+
+type MachineWork_CancelOperation struct {
+	// An operation that nobody wants any more.
+	CancelOperation *MachineOrderCancel `protobuf:"bytes,5,opt,name=cancel_operation,json=cancelOperation,proto3,oneof"`
+}
+
 func (*MachineWork_Assignment) isMachineWork_Work() {}
 
 func (*MachineWork_CredentialUpdate) isMachineWork_Work() {}
 
 func (*MachineWork_NodeConfirmed) isMachineWork_Work() {}
+
+func (*MachineWork_Operation) isMachineWork_Work() {}
+
+func (*MachineWork_CancelOperation) isMachineWork_Work() {}
+
+// MachineOperationReport is what has become of an operation on its host.
+type MachineOperationReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the operation.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Name of the operation.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// How far it is.
+	State MachineOperationState `protobuf:"varint,3,opt,name=state,proto3,enum=nstance.v1.MachineOperationState" json:"state,omitempty"`
+	// One word for programs: of a failed one why, such as `RefusedByHost` or `Timeout`; of one
+	// that is not over what it waits for, or `Halting` once the host is about to be shut down.
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// For people, at most 512 bytes.
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// What it has found, by name.
+	Results map[string]string `protobuf:"bytes,6,rep,name=results,proto3" json:"results,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// When it was begun, by the host's clock; absent: it was not.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When it ended, by the host's clock; absent: it has not.
+	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineOperationReport) Reset() {
+	*x = MachineOperationReport{}
+	mi := &file_nstance_v1_machine_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineOperationReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineOperationReport) ProtoMessage() {}
+
+func (x *MachineOperationReport) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_machine_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineOperationReport.ProtoReflect.Descriptor instead.
+func (*MachineOperationReport) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *MachineOperationReport) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *MachineOperationReport) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MachineOperationReport) GetState() MachineOperationState {
+	if x != nil {
+		return x.State
+	}
+	return MachineOperationState_MACHINE_OPERATION_STATE_UNSPECIFIED
+}
+
+func (x *MachineOperationReport) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *MachineOperationReport) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *MachineOperationReport) GetResults() map[string]string {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *MachineOperationReport) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *MachineOperationReport) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
 
 // MachineSlot is one of the two places for a node machine on a host.
 type MachineSlot struct {
@@ -2644,7 +2971,7 @@ type MachineSlot struct {
 
 func (x *MachineSlot) Reset() {
 	*x = MachineSlot{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[27]
+	mi := &file_nstance_v1_machine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2983,7 @@ func (x *MachineSlot) String() string {
 func (*MachineSlot) ProtoMessage() {}
 
 func (x *MachineSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[27]
+	mi := &file_nstance_v1_machine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2996,7 @@ func (x *MachineSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSlot.ProtoReflect.Descriptor instead.
 func (*MachineSlot) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{27}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MachineSlot) GetName() string {
@@ -2737,7 +3064,7 @@ type MachineFailure struct {
 
 func (x *MachineFailure) Reset() {
 	*x = MachineFailure{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[28]
+	mi := &file_nstance_v1_machine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +3076,7 @@ func (x *MachineFailure) String() string {
 func (*MachineFailure) ProtoMessage() {}
 
 func (x *MachineFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[28]
+	mi := &file_nstance_v1_machine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +3089,7 @@ func (x *MachineFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineFailure.ProtoReflect.Descriptor instead.
 func (*MachineFailure) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{28}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MachineFailure) GetEpoch() int64 {
@@ -2829,7 +3156,7 @@ type PreflightCheck struct {
 
 func (x *PreflightCheck) Reset() {
 	*x = PreflightCheck{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[29]
+	mi := &file_nstance_v1_machine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2841,7 +3168,7 @@ func (x *PreflightCheck) String() string {
 func (*PreflightCheck) ProtoMessage() {}
 
 func (x *PreflightCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[29]
+	mi := &file_nstance_v1_machine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2854,7 +3181,7 @@ func (x *PreflightCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreflightCheck.ProtoReflect.Descriptor instead.
 func (*PreflightCheck) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{29}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PreflightCheck) GetId() string {
@@ -2891,7 +3218,7 @@ type MachineExecutor struct {
 
 func (x *MachineExecutor) Reset() {
 	*x = MachineExecutor{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[30]
+	mi := &file_nstance_v1_machine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +3230,7 @@ func (x *MachineExecutor) String() string {
 func (*MachineExecutor) ProtoMessage() {}
 
 func (x *MachineExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[30]
+	mi := &file_nstance_v1_machine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +3243,7 @@ func (x *MachineExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineExecutor.ProtoReflect.Descriptor instead.
 func (*MachineExecutor) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{30}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MachineExecutor) GetName() string {
@@ -2946,7 +3273,7 @@ type MachineDrift struct {
 
 func (x *MachineDrift) Reset() {
 	*x = MachineDrift{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[31]
+	mi := &file_nstance_v1_machine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +3285,7 @@ func (x *MachineDrift) String() string {
 func (*MachineDrift) ProtoMessage() {}
 
 func (x *MachineDrift) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[31]
+	mi := &file_nstance_v1_machine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +3298,7 @@ func (x *MachineDrift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineDrift.ProtoReflect.Descriptor instead.
 func (*MachineDrift) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{31}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MachineDrift) GetPath() string {
@@ -3001,7 +3328,7 @@ type MachineProblem struct {
 
 func (x *MachineProblem) Reset() {
 	*x = MachineProblem{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[32]
+	mi := &file_nstance_v1_machine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3340,7 @@ func (x *MachineProblem) String() string {
 func (*MachineProblem) ProtoMessage() {}
 
 func (x *MachineProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[32]
+	mi := &file_nstance_v1_machine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3353,7 @@ func (x *MachineProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineProblem.ProtoReflect.Descriptor instead.
 func (*MachineProblem) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{32}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MachineProblem) GetReason() string {
@@ -3076,7 +3403,7 @@ type MachineHost struct {
 
 func (x *MachineHost) Reset() {
 	*x = MachineHost{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[33]
+	mi := &file_nstance_v1_machine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3415,7 @@ func (x *MachineHost) String() string {
 func (*MachineHost) ProtoMessage() {}
 
 func (x *MachineHost) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[33]
+	mi := &file_nstance_v1_machine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3428,7 @@ func (x *MachineHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineHost.ProtoReflect.Descriptor instead.
 func (*MachineHost) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{33}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MachineHost) GetBootId() string {
@@ -3213,7 +3540,7 @@ type MachineFacts struct {
 
 func (x *MachineFacts) Reset() {
 	*x = MachineFacts{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	mi := &file_nstance_v1_machine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3225,7 +3552,7 @@ func (x *MachineFacts) String() string {
 func (*MachineFacts) ProtoMessage() {}
 
 func (x *MachineFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	mi := &file_nstance_v1_machine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3238,7 +3565,7 @@ func (x *MachineFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineFacts.ProtoReflect.Descriptor instead.
 func (*MachineFacts) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{34}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MachineFacts) GetStateDir() string {
@@ -3305,7 +3632,7 @@ type MachineProgress struct {
 
 func (x *MachineProgress) Reset() {
 	*x = MachineProgress{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[35]
+	mi := &file_nstance_v1_machine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3644,7 @@ func (x *MachineProgress) String() string {
 func (*MachineProgress) ProtoMessage() {}
 
 func (x *MachineProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[35]
+	mi := &file_nstance_v1_machine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3657,7 @@ func (x *MachineProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineProgress.ProtoReflect.Descriptor instead.
 func (*MachineProgress) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MachineProgress) GetWhat() string {
@@ -3402,14 +3729,17 @@ type MachineStatus struct {
 	// When the report was made, by the host's clock. Never used for verdicts: clocks differ.
 	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
 	// How far the stage is; absent: that is not known.
-	Progress      *MachineProgress `protobuf:"bytes,22,opt,name=progress,proto3" json:"progress,omitempty"`
+	Progress *MachineProgress `protobuf:"bytes,22,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Operations that the host was asked for: those that are not over, and the last 16 that are,
+	// each for a day.
+	Operations    []*MachineOperationReport `protobuf:"bytes,23,rep,name=operations,proto3" json:"operations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MachineStatus) Reset() {
 	*x = MachineStatus{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[36]
+	mi := &file_nstance_v1_machine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3421,7 +3751,7 @@ func (x *MachineStatus) String() string {
 func (*MachineStatus) ProtoMessage() {}
 
 func (x *MachineStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[36]
+	mi := &file_nstance_v1_machine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3434,7 +3764,7 @@ func (x *MachineStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineStatus.ProtoReflect.Descriptor instead.
 func (*MachineStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MachineStatus) GetEpoch() int64 {
@@ -3587,6 +3917,13 @@ func (x *MachineStatus) GetReportedAt() *timestamppb.Timestamp {
 func (x *MachineStatus) GetProgress() *MachineProgress {
 	if x != nil {
 		return x.Progress
+	}
+	return nil
+}
+
+func (x *MachineStatus) GetOperations() []*MachineOperationReport {
+	if x != nil {
+		return x.Operations
 	}
 	return nil
 }
@@ -3768,14 +4105,42 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\rNodeConfirmed\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x19\n" +
 	"\bnode_uid\x18\x02 \x01(\tR\anodeUid\x12\x17\n" +
-	"\aboot_id\x18\x03 \x01(\tR\x06bootId\"\xe8\x01\n" +
+	"\aboot_id\x18\x03 \x01(\tR\x06bootId\"\xf3\x01\n" +
+	"\fMachineOrder\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12H\n" +
+	"\n" +
+	"parameters\x18\x03 \x03(\v2(.nstance.v1.MachineOrder.ParametersEntryR\n" +
+	"parameters\x126\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"$\n" +
+	"\x12MachineOrderCancel\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xef\x02\n" +
 	"\vMachineWork\x12?\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x1d.nstance.v1.MachineAssignmentH\x00R\n" +
 	"assignment\x12L\n" +
 	"\x11credential_update\x18\x02 \x01(\v2\x1d.nstance.v1.MachineCredentialH\x00R\x10credentialUpdate\x12B\n" +
-	"\x0enode_confirmed\x18\x03 \x01(\v2\x19.nstance.v1.NodeConfirmedH\x00R\rnodeConfirmedB\x06\n" +
-	"\x04work\"\xf2\x01\n" +
+	"\x0enode_confirmed\x18\x03 \x01(\v2\x19.nstance.v1.NodeConfirmedH\x00R\rnodeConfirmed\x128\n" +
+	"\toperation\x18\x04 \x01(\v2\x18.nstance.v1.MachineOrderH\x00R\toperation\x12K\n" +
+	"\x10cancel_operation\x18\x05 \x01(\v2\x1e.nstance.v1.MachineOrderCancelH\x00R\x0fcancelOperationB\x06\n" +
+	"\x04work\"\xa6\x03\n" +
+	"\x16MachineOperationReport\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x127\n" +
+	"\x05state\x18\x03 \x01(\x0e2!.nstance.v1.MachineOperationStateR\x05state\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12I\n" +
+	"\aresults\x18\x06 \x03(\v2/.nstance.v1.MachineOperationReport.ResultsEntryR\aresults\x129\n" +
+	"\n" +
+	"started_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
+	"\vfinished_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\x1a:\n" +
+	"\fResultsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf2\x01\n" +
 	"\vMachineSlot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.nstance.v1.MachineSlotStateR\x05state\x12M\n" +
@@ -3839,7 +4204,7 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"done_bytes\x18\x02 \x01(\x03R\tdoneBytes\x12\x1f\n" +
 	"\vtotal_bytes\x18\x03 \x01(\x03R\n" +
-	"totalBytes\"\xa7\b\n" +
+	"totalBytes\"\xeb\b\n" +
 	"\rMachineStatus\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12.\n" +
 	"\x05stage\x18\x02 \x01(\x0e2\x18.nstance.v1.MachineStageR\x05stage\x12\x1f\n" +
@@ -3868,7 +4233,10 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\x10stage_started_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\x0estageStartedAt\x12;\n" +
 	"\vreported_at\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"reportedAt\x127\n" +
-	"\bprogress\x18\x16 \x01(\v2\x1b.nstance.v1.MachineProgressR\bprogress*\x8b\x01\n" +
+	"\bprogress\x18\x16 \x01(\v2\x1b.nstance.v1.MachineProgressR\bprogress\x12B\n" +
+	"\n" +
+	"operations\x18\x17 \x03(\v2\".nstance.v1.MachineOperationReportR\n" +
+	"operations*\x8b\x01\n" +
 	"\vMachineMode\x12\x1c\n" +
 	"\x18MACHINE_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11MACHINE_MODE_PAVE\x10\x01\x12\x17\n" +
@@ -3882,7 +4250,13 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\x0eMachineNetwork\x12\x1f\n" +
 	"\x1bMACHINE_NETWORK_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14MACHINE_NETWORK_HOST\x10\x01\x12\x18\n" +
-	"\x14MACHINE_NETWORK_VETH\x10\x02*\xf8\x02\n" +
+	"\x14MACHINE_NETWORK_VETH\x10\x02*\xd9\x01\n" +
+	"\x15MachineOperationState\x12'\n" +
+	"#MACHINE_OPERATION_STATE_UNSPECIFIED\x10\x00\x12$\n" +
+	" MACHINE_OPERATION_STATE_ACCEPTED\x10\x01\x12'\n" +
+	"#MACHINE_OPERATION_STATE_IN_PROGRESS\x10\x02\x12$\n" +
+	" MACHINE_OPERATION_STATE_COMPLETE\x10\x03\x12\"\n" +
+	"\x1eMACHINE_OPERATION_STATE_FAILED\x10\x04*\xf8\x02\n" +
 	"\fMachineStage\x12\x1d\n" +
 	"\x19MACHINE_STAGE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12MACHINE_STAGE_IDLE\x10\x01\x12\x17\n" +
@@ -3934,139 +4308,154 @@ func file_nstance_v1_machine_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_machine_proto_rawDescData
 }
 
-var file_nstance_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_nstance_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_nstance_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_nstance_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_nstance_v1_machine_proto_goTypes = []any{
 	(MachineMode)(0),                    // 0: nstance.v1.MachineMode
 	(MachineFailurePolicy)(0),           // 1: nstance.v1.MachineFailurePolicy
 	(MachineNetwork)(0),                 // 2: nstance.v1.MachineNetwork
-	(MachineStage)(0),                   // 3: nstance.v1.MachineStage
-	(MachineSlotState)(0),               // 4: nstance.v1.MachineSlotState
-	(MachineFailureOutcome)(0),          // 5: nstance.v1.MachineFailureOutcome
-	(PreflightResult)(0),                // 6: nstance.v1.PreflightResult
-	(MachineDriftKind)(0),               // 7: nstance.v1.MachineDriftKind
-	(*MachineAssignment)(nil),           // 8: nstance.v1.MachineAssignment
-	(*MachineConfigurationVersion)(nil), // 9: nstance.v1.MachineConfigurationVersion
-	(*MachineTemplate)(nil),             // 10: nstance.v1.MachineTemplate
-	(*MachineImage)(nil),                // 11: nstance.v1.MachineImage
-	(*MachineOciImage)(nil),             // 12: nstance.v1.MachineOciImage
-	(*MachineArchive)(nil),              // 13: nstance.v1.MachineArchive
-	(*MachineDebootstrap)(nil),          // 14: nstance.v1.MachineDebootstrap
-	(*MachineKubernetes)(nil),           // 15: nstance.v1.MachineKubernetes
-	(*MachineTaint)(nil),                // 16: nstance.v1.MachineTaint
-	(*MachineArtifacts)(nil),            // 17: nstance.v1.MachineArtifacts
-	(*MachineArtifact)(nil),             // 18: nstance.v1.MachineArtifact
-	(*MachineSettings)(nil),             // 19: nstance.v1.MachineSettings
-	(*MachineBind)(nil),                 // 20: nstance.v1.MachineBind
-	(*MachinePersist)(nil),              // 21: nstance.v1.MachinePersist
-	(*MachineUnit)(nil),                 // 22: nstance.v1.MachineUnit
-	(*MachineFile)(nil),                 // 23: nstance.v1.MachineFile
-	(*MachineLimits)(nil),               // 24: nstance.v1.MachineLimits
-	(*MachineRegistry)(nil),             // 25: nstance.v1.MachineRegistry
-	(*MachineMirror)(nil),               // 26: nstance.v1.MachineMirror
-	(*MachineHostSettings)(nil),         // 27: nstance.v1.MachineHostSettings
-	(*MachineSshUser)(nil),              // 28: nstance.v1.MachineSshUser
-	(*MachineTimeouts)(nil),             // 29: nstance.v1.MachineTimeouts
-	(*MachineNodeSettings)(nil),         // 30: nstance.v1.MachineNodeSettings
-	(*MachineApiServer)(nil),            // 31: nstance.v1.MachineApiServer
-	(*MachineCredential)(nil),           // 32: nstance.v1.MachineCredential
-	(*NodeConfirmed)(nil),               // 33: nstance.v1.NodeConfirmed
-	(*MachineWork)(nil),                 // 34: nstance.v1.MachineWork
-	(*MachineSlot)(nil),                 // 35: nstance.v1.MachineSlot
-	(*MachineFailure)(nil),              // 36: nstance.v1.MachineFailure
-	(*PreflightCheck)(nil),              // 37: nstance.v1.PreflightCheck
-	(*MachineExecutor)(nil),             // 38: nstance.v1.MachineExecutor
-	(*MachineDrift)(nil),                // 39: nstance.v1.MachineDrift
-	(*MachineProblem)(nil),              // 40: nstance.v1.MachineProblem
-	(*MachineHost)(nil),                 // 41: nstance.v1.MachineHost
-	(*MachineFacts)(nil),                // 42: nstance.v1.MachineFacts
-	(*MachineProgress)(nil),             // 43: nstance.v1.MachineProgress
-	(*MachineStatus)(nil),               // 44: nstance.v1.MachineStatus
-	nil,                                 // 45: nstance.v1.MachineKubernetes.NodeLabelsEntry
-	nil,                                 // 46: nstance.v1.MachineSettings.EnvironmentEntry
-	nil,                                 // 47: nstance.v1.MachineHostSettings.SysctlsEntry
-	nil,                                 // 48: nstance.v1.MachineNodeSettings.LabelsEntry
-	nil,                                 // 49: nstance.v1.MachineNodeSettings.ReservedEntry
-	nil,                                 // 50: nstance.v1.MachineCredential.PullSecretsEntry
-	nil,                                 // 51: nstance.v1.MachineFacts.PathsEntry
-	(*durationpb.Duration)(nil),         // 52: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),       // 53: google.protobuf.Timestamp
+	(MachineOperationState)(0),          // 3: nstance.v1.MachineOperationState
+	(MachineStage)(0),                   // 4: nstance.v1.MachineStage
+	(MachineSlotState)(0),               // 5: nstance.v1.MachineSlotState
+	(MachineFailureOutcome)(0),          // 6: nstance.v1.MachineFailureOutcome
+	(PreflightResult)(0),                // 7: nstance.v1.PreflightResult
+	(MachineDriftKind)(0),               // 8: nstance.v1.MachineDriftKind
+	(*MachineAssignment)(nil),           // 9: nstance.v1.MachineAssignment
+	(*MachineConfigurationVersion)(nil), // 10: nstance.v1.MachineConfigurationVersion
+	(*MachineTemplate)(nil),             // 11: nstance.v1.MachineTemplate
+	(*MachineImage)(nil),                // 12: nstance.v1.MachineImage
+	(*MachineOciImage)(nil),             // 13: nstance.v1.MachineOciImage
+	(*MachineArchive)(nil),              // 14: nstance.v1.MachineArchive
+	(*MachineDebootstrap)(nil),          // 15: nstance.v1.MachineDebootstrap
+	(*MachineKubernetes)(nil),           // 16: nstance.v1.MachineKubernetes
+	(*MachineTaint)(nil),                // 17: nstance.v1.MachineTaint
+	(*MachineArtifacts)(nil),            // 18: nstance.v1.MachineArtifacts
+	(*MachineArtifact)(nil),             // 19: nstance.v1.MachineArtifact
+	(*MachineSettings)(nil),             // 20: nstance.v1.MachineSettings
+	(*MachineBind)(nil),                 // 21: nstance.v1.MachineBind
+	(*MachinePersist)(nil),              // 22: nstance.v1.MachinePersist
+	(*MachineUnit)(nil),                 // 23: nstance.v1.MachineUnit
+	(*MachineFile)(nil),                 // 24: nstance.v1.MachineFile
+	(*MachineLimits)(nil),               // 25: nstance.v1.MachineLimits
+	(*MachineRegistry)(nil),             // 26: nstance.v1.MachineRegistry
+	(*MachineMirror)(nil),               // 27: nstance.v1.MachineMirror
+	(*MachineHostSettings)(nil),         // 28: nstance.v1.MachineHostSettings
+	(*MachineSshUser)(nil),              // 29: nstance.v1.MachineSshUser
+	(*MachineTimeouts)(nil),             // 30: nstance.v1.MachineTimeouts
+	(*MachineNodeSettings)(nil),         // 31: nstance.v1.MachineNodeSettings
+	(*MachineApiServer)(nil),            // 32: nstance.v1.MachineApiServer
+	(*MachineCredential)(nil),           // 33: nstance.v1.MachineCredential
+	(*NodeConfirmed)(nil),               // 34: nstance.v1.NodeConfirmed
+	(*MachineOrder)(nil),                // 35: nstance.v1.MachineOrder
+	(*MachineOrderCancel)(nil),          // 36: nstance.v1.MachineOrderCancel
+	(*MachineWork)(nil),                 // 37: nstance.v1.MachineWork
+	(*MachineOperationReport)(nil),      // 38: nstance.v1.MachineOperationReport
+	(*MachineSlot)(nil),                 // 39: nstance.v1.MachineSlot
+	(*MachineFailure)(nil),              // 40: nstance.v1.MachineFailure
+	(*PreflightCheck)(nil),              // 41: nstance.v1.PreflightCheck
+	(*MachineExecutor)(nil),             // 42: nstance.v1.MachineExecutor
+	(*MachineDrift)(nil),                // 43: nstance.v1.MachineDrift
+	(*MachineProblem)(nil),              // 44: nstance.v1.MachineProblem
+	(*MachineHost)(nil),                 // 45: nstance.v1.MachineHost
+	(*MachineFacts)(nil),                // 46: nstance.v1.MachineFacts
+	(*MachineProgress)(nil),             // 47: nstance.v1.MachineProgress
+	(*MachineStatus)(nil),               // 48: nstance.v1.MachineStatus
+	nil,                                 // 49: nstance.v1.MachineKubernetes.NodeLabelsEntry
+	nil,                                 // 50: nstance.v1.MachineSettings.EnvironmentEntry
+	nil,                                 // 51: nstance.v1.MachineHostSettings.SysctlsEntry
+	nil,                                 // 52: nstance.v1.MachineNodeSettings.LabelsEntry
+	nil,                                 // 53: nstance.v1.MachineNodeSettings.ReservedEntry
+	nil,                                 // 54: nstance.v1.MachineCredential.PullSecretsEntry
+	nil,                                 // 55: nstance.v1.MachineOrder.ParametersEntry
+	nil,                                 // 56: nstance.v1.MachineOperationReport.ResultsEntry
+	nil,                                 // 57: nstance.v1.MachineFacts.PathsEntry
+	(*durationpb.Duration)(nil),         // 58: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),       // 59: google.protobuf.Timestamp
 }
 var file_nstance_v1_machine_proto_depIdxs = []int32{
 	0,  // 0: nstance.v1.MachineAssignment.mode:type_name -> nstance.v1.MachineMode
-	9,  // 1: nstance.v1.MachineAssignment.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	10, // 2: nstance.v1.MachineAssignment.template:type_name -> nstance.v1.MachineTemplate
-	30, // 3: nstance.v1.MachineAssignment.node:type_name -> nstance.v1.MachineNodeSettings
-	31, // 4: nstance.v1.MachineAssignment.api_server:type_name -> nstance.v1.MachineApiServer
+	10, // 1: nstance.v1.MachineAssignment.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	11, // 2: nstance.v1.MachineAssignment.template:type_name -> nstance.v1.MachineTemplate
+	31, // 3: nstance.v1.MachineAssignment.node:type_name -> nstance.v1.MachineNodeSettings
+	32, // 4: nstance.v1.MachineAssignment.api_server:type_name -> nstance.v1.MachineApiServer
 	1,  // 5: nstance.v1.MachineAssignment.failure_policy:type_name -> nstance.v1.MachineFailurePolicy
-	11, // 6: nstance.v1.MachineTemplate.image:type_name -> nstance.v1.MachineImage
-	15, // 7: nstance.v1.MachineTemplate.kubernetes:type_name -> nstance.v1.MachineKubernetes
-	19, // 8: nstance.v1.MachineTemplate.machine:type_name -> nstance.v1.MachineSettings
-	27, // 9: nstance.v1.MachineTemplate.host:type_name -> nstance.v1.MachineHostSettings
-	29, // 10: nstance.v1.MachineTemplate.timeouts:type_name -> nstance.v1.MachineTimeouts
-	12, // 11: nstance.v1.MachineImage.oci:type_name -> nstance.v1.MachineOciImage
-	13, // 12: nstance.v1.MachineImage.archive:type_name -> nstance.v1.MachineArchive
-	14, // 13: nstance.v1.MachineImage.debootstrap:type_name -> nstance.v1.MachineDebootstrap
-	45, // 14: nstance.v1.MachineKubernetes.node_labels:type_name -> nstance.v1.MachineKubernetes.NodeLabelsEntry
-	16, // 15: nstance.v1.MachineKubernetes.taints:type_name -> nstance.v1.MachineTaint
-	17, // 16: nstance.v1.MachineKubernetes.artifacts:type_name -> nstance.v1.MachineArtifacts
-	18, // 17: nstance.v1.MachineArtifacts.kubelet:type_name -> nstance.v1.MachineArtifact
-	18, // 18: nstance.v1.MachineArtifacts.containerd:type_name -> nstance.v1.MachineArtifact
-	18, // 19: nstance.v1.MachineArtifacts.runc:type_name -> nstance.v1.MachineArtifact
-	18, // 20: nstance.v1.MachineArtifacts.cni_plugins:type_name -> nstance.v1.MachineArtifact
-	18, // 21: nstance.v1.MachineArtifacts.crictl:type_name -> nstance.v1.MachineArtifact
+	12, // 6: nstance.v1.MachineTemplate.image:type_name -> nstance.v1.MachineImage
+	16, // 7: nstance.v1.MachineTemplate.kubernetes:type_name -> nstance.v1.MachineKubernetes
+	20, // 8: nstance.v1.MachineTemplate.machine:type_name -> nstance.v1.MachineSettings
+	28, // 9: nstance.v1.MachineTemplate.host:type_name -> nstance.v1.MachineHostSettings
+	30, // 10: nstance.v1.MachineTemplate.timeouts:type_name -> nstance.v1.MachineTimeouts
+	13, // 11: nstance.v1.MachineImage.oci:type_name -> nstance.v1.MachineOciImage
+	14, // 12: nstance.v1.MachineImage.archive:type_name -> nstance.v1.MachineArchive
+	15, // 13: nstance.v1.MachineImage.debootstrap:type_name -> nstance.v1.MachineDebootstrap
+	49, // 14: nstance.v1.MachineKubernetes.node_labels:type_name -> nstance.v1.MachineKubernetes.NodeLabelsEntry
+	17, // 15: nstance.v1.MachineKubernetes.taints:type_name -> nstance.v1.MachineTaint
+	18, // 16: nstance.v1.MachineKubernetes.artifacts:type_name -> nstance.v1.MachineArtifacts
+	19, // 17: nstance.v1.MachineArtifacts.kubelet:type_name -> nstance.v1.MachineArtifact
+	19, // 18: nstance.v1.MachineArtifacts.containerd:type_name -> nstance.v1.MachineArtifact
+	19, // 19: nstance.v1.MachineArtifacts.runc:type_name -> nstance.v1.MachineArtifact
+	19, // 20: nstance.v1.MachineArtifacts.cni_plugins:type_name -> nstance.v1.MachineArtifact
+	19, // 21: nstance.v1.MachineArtifacts.crictl:type_name -> nstance.v1.MachineArtifact
 	2,  // 22: nstance.v1.MachineSettings.network:type_name -> nstance.v1.MachineNetwork
-	20, // 23: nstance.v1.MachineSettings.binds:type_name -> nstance.v1.MachineBind
-	21, // 24: nstance.v1.MachineSettings.persist:type_name -> nstance.v1.MachinePersist
-	46, // 25: nstance.v1.MachineSettings.environment:type_name -> nstance.v1.MachineSettings.EnvironmentEntry
-	22, // 26: nstance.v1.MachineSettings.units:type_name -> nstance.v1.MachineUnit
-	23, // 27: nstance.v1.MachineSettings.files:type_name -> nstance.v1.MachineFile
-	24, // 28: nstance.v1.MachineSettings.limits:type_name -> nstance.v1.MachineLimits
-	25, // 29: nstance.v1.MachineSettings.registries:type_name -> nstance.v1.MachineRegistry
-	26, // 30: nstance.v1.MachineRegistry.mirrors:type_name -> nstance.v1.MachineMirror
-	47, // 31: nstance.v1.MachineHostSettings.sysctls:type_name -> nstance.v1.MachineHostSettings.SysctlsEntry
-	28, // 32: nstance.v1.MachineHostSettings.ssh_keys:type_name -> nstance.v1.MachineSshUser
-	52, // 33: nstance.v1.MachineTimeouts.prepare:type_name -> google.protobuf.Duration
-	52, // 34: nstance.v1.MachineTimeouts.stop:type_name -> google.protobuf.Duration
-	52, // 35: nstance.v1.MachineTimeouts.boot:type_name -> google.protobuf.Duration
-	52, // 36: nstance.v1.MachineTimeouts.join:type_name -> google.protobuf.Duration
-	48, // 37: nstance.v1.MachineNodeSettings.labels:type_name -> nstance.v1.MachineNodeSettings.LabelsEntry
-	16, // 38: nstance.v1.MachineNodeSettings.taints:type_name -> nstance.v1.MachineTaint
-	16, // 39: nstance.v1.MachineNodeSettings.startup_taints:type_name -> nstance.v1.MachineTaint
-	49, // 40: nstance.v1.MachineNodeSettings.reserved:type_name -> nstance.v1.MachineNodeSettings.ReservedEntry
-	53, // 41: nstance.v1.MachineCredential.expires_at:type_name -> google.protobuf.Timestamp
-	50, // 42: nstance.v1.MachineCredential.pull_secrets:type_name -> nstance.v1.MachineCredential.PullSecretsEntry
-	8,  // 43: nstance.v1.MachineWork.assignment:type_name -> nstance.v1.MachineAssignment
-	32, // 44: nstance.v1.MachineWork.credential_update:type_name -> nstance.v1.MachineCredential
-	33, // 45: nstance.v1.MachineWork.node_confirmed:type_name -> nstance.v1.NodeConfirmed
-	4,  // 46: nstance.v1.MachineSlot.state:type_name -> nstance.v1.MachineSlotState
-	9,  // 47: nstance.v1.MachineSlot.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	9,  // 48: nstance.v1.MachineFailure.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	3,  // 49: nstance.v1.MachineFailure.stage:type_name -> nstance.v1.MachineStage
-	5,  // 50: nstance.v1.MachineFailure.outcome:type_name -> nstance.v1.MachineFailureOutcome
-	53, // 51: nstance.v1.MachineFailure.at:type_name -> google.protobuf.Timestamp
-	6,  // 52: nstance.v1.PreflightCheck.result:type_name -> nstance.v1.PreflightResult
-	7,  // 53: nstance.v1.MachineDrift.kind:type_name -> nstance.v1.MachineDriftKind
-	42, // 54: nstance.v1.MachineHost.facts:type_name -> nstance.v1.MachineFacts
-	51, // 55: nstance.v1.MachineFacts.paths:type_name -> nstance.v1.MachineFacts.PathsEntry
-	3,  // 56: nstance.v1.MachineStatus.stage:type_name -> nstance.v1.MachineStage
-	35, // 57: nstance.v1.MachineStatus.slots:type_name -> nstance.v1.MachineSlot
-	9,  // 58: nstance.v1.MachineStatus.previous:type_name -> nstance.v1.MachineConfigurationVersion
-	37, // 59: nstance.v1.MachineStatus.preflight:type_name -> nstance.v1.PreflightCheck
-	38, // 60: nstance.v1.MachineStatus.executors:type_name -> nstance.v1.MachineExecutor
-	39, // 61: nstance.v1.MachineStatus.drift:type_name -> nstance.v1.MachineDrift
-	36, // 62: nstance.v1.MachineStatus.failure:type_name -> nstance.v1.MachineFailure
-	40, // 63: nstance.v1.MachineStatus.problems:type_name -> nstance.v1.MachineProblem
-	41, // 64: nstance.v1.MachineStatus.host:type_name -> nstance.v1.MachineHost
-	53, // 65: nstance.v1.MachineStatus.started_at:type_name -> google.protobuf.Timestamp
-	53, // 66: nstance.v1.MachineStatus.stage_started_at:type_name -> google.protobuf.Timestamp
-	53, // 67: nstance.v1.MachineStatus.reported_at:type_name -> google.protobuf.Timestamp
-	43, // 68: nstance.v1.MachineStatus.progress:type_name -> nstance.v1.MachineProgress
-	69, // [69:69] is the sub-list for method output_type
-	69, // [69:69] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	21, // 23: nstance.v1.MachineSettings.binds:type_name -> nstance.v1.MachineBind
+	22, // 24: nstance.v1.MachineSettings.persist:type_name -> nstance.v1.MachinePersist
+	50, // 25: nstance.v1.MachineSettings.environment:type_name -> nstance.v1.MachineSettings.EnvironmentEntry
+	23, // 26: nstance.v1.MachineSettings.units:type_name -> nstance.v1.MachineUnit
+	24, // 27: nstance.v1.MachineSettings.files:type_name -> nstance.v1.MachineFile
+	25, // 28: nstance.v1.MachineSettings.limits:type_name -> nstance.v1.MachineLimits
+	26, // 29: nstance.v1.MachineSettings.registries:type_name -> nstance.v1.MachineRegistry
+	27, // 30: nstance.v1.MachineRegistry.mirrors:type_name -> nstance.v1.MachineMirror
+	51, // 31: nstance.v1.MachineHostSettings.sysctls:type_name -> nstance.v1.MachineHostSettings.SysctlsEntry
+	29, // 32: nstance.v1.MachineHostSettings.ssh_keys:type_name -> nstance.v1.MachineSshUser
+	58, // 33: nstance.v1.MachineTimeouts.prepare:type_name -> google.protobuf.Duration
+	58, // 34: nstance.v1.MachineTimeouts.stop:type_name -> google.protobuf.Duration
+	58, // 35: nstance.v1.MachineTimeouts.boot:type_name -> google.protobuf.Duration
+	58, // 36: nstance.v1.MachineTimeouts.join:type_name -> google.protobuf.Duration
+	52, // 37: nstance.v1.MachineNodeSettings.labels:type_name -> nstance.v1.MachineNodeSettings.LabelsEntry
+	17, // 38: nstance.v1.MachineNodeSettings.taints:type_name -> nstance.v1.MachineTaint
+	17, // 39: nstance.v1.MachineNodeSettings.startup_taints:type_name -> nstance.v1.MachineTaint
+	53, // 40: nstance.v1.MachineNodeSettings.reserved:type_name -> nstance.v1.MachineNodeSettings.ReservedEntry
+	59, // 41: nstance.v1.MachineCredential.expires_at:type_name -> google.protobuf.Timestamp
+	54, // 42: nstance.v1.MachineCredential.pull_secrets:type_name -> nstance.v1.MachineCredential.PullSecretsEntry
+	55, // 43: nstance.v1.MachineOrder.parameters:type_name -> nstance.v1.MachineOrder.ParametersEntry
+	59, // 44: nstance.v1.MachineOrder.deadline:type_name -> google.protobuf.Timestamp
+	9,  // 45: nstance.v1.MachineWork.assignment:type_name -> nstance.v1.MachineAssignment
+	33, // 46: nstance.v1.MachineWork.credential_update:type_name -> nstance.v1.MachineCredential
+	34, // 47: nstance.v1.MachineWork.node_confirmed:type_name -> nstance.v1.NodeConfirmed
+	35, // 48: nstance.v1.MachineWork.operation:type_name -> nstance.v1.MachineOrder
+	36, // 49: nstance.v1.MachineWork.cancel_operation:type_name -> nstance.v1.MachineOrderCancel
+	3,  // 50: nstance.v1.MachineOperationReport.state:type_name -> nstance.v1.MachineOperationState
+	56, // 51: nstance.v1.MachineOperationReport.results:type_name -> nstance.v1.MachineOperationReport.ResultsEntry
+	59, // 52: nstance.v1.MachineOperationReport.started_at:type_name -> google.protobuf.Timestamp
+	59, // 53: nstance.v1.MachineOperationReport.finished_at:type_name -> google.protobuf.Timestamp
+	5,  // 54: nstance.v1.MachineSlot.state:type_name -> nstance.v1.MachineSlotState
+	10, // 55: nstance.v1.MachineSlot.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	10, // 56: nstance.v1.MachineFailure.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	4,  // 57: nstance.v1.MachineFailure.stage:type_name -> nstance.v1.MachineStage
+	6,  // 58: nstance.v1.MachineFailure.outcome:type_name -> nstance.v1.MachineFailureOutcome
+	59, // 59: nstance.v1.MachineFailure.at:type_name -> google.protobuf.Timestamp
+	7,  // 60: nstance.v1.PreflightCheck.result:type_name -> nstance.v1.PreflightResult
+	8,  // 61: nstance.v1.MachineDrift.kind:type_name -> nstance.v1.MachineDriftKind
+	46, // 62: nstance.v1.MachineHost.facts:type_name -> nstance.v1.MachineFacts
+	57, // 63: nstance.v1.MachineFacts.paths:type_name -> nstance.v1.MachineFacts.PathsEntry
+	4,  // 64: nstance.v1.MachineStatus.stage:type_name -> nstance.v1.MachineStage
+	39, // 65: nstance.v1.MachineStatus.slots:type_name -> nstance.v1.MachineSlot
+	10, // 66: nstance.v1.MachineStatus.previous:type_name -> nstance.v1.MachineConfigurationVersion
+	41, // 67: nstance.v1.MachineStatus.preflight:type_name -> nstance.v1.PreflightCheck
+	42, // 68: nstance.v1.MachineStatus.executors:type_name -> nstance.v1.MachineExecutor
+	43, // 69: nstance.v1.MachineStatus.drift:type_name -> nstance.v1.MachineDrift
+	40, // 70: nstance.v1.MachineStatus.failure:type_name -> nstance.v1.MachineFailure
+	44, // 71: nstance.v1.MachineStatus.problems:type_name -> nstance.v1.MachineProblem
+	45, // 72: nstance.v1.MachineStatus.host:type_name -> nstance.v1.MachineHost
+	59, // 73: nstance.v1.MachineStatus.started_at:type_name -> google.protobuf.Timestamp
+	59, // 74: nstance.v1.MachineStatus.stage_started_at:type_name -> google.protobuf.Timestamp
+	59, // 75: nstance.v1.MachineStatus.reported_at:type_name -> google.protobuf.Timestamp
+	47, // 76: nstance.v1.MachineStatus.progress:type_name -> nstance.v1.MachineProgress
+	38, // 77: nstance.v1.MachineStatus.operations:type_name -> nstance.v1.MachineOperationReport
+	78, // [78:78] is the sub-list for method output_type
+	78, // [78:78] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_machine_proto_init() }
@@ -4079,18 +4468,20 @@ func file_nstance_v1_machine_proto_init() {
 		(*MachineImage_Archive)(nil),
 		(*MachineImage_Debootstrap)(nil),
 	}
-	file_nstance_v1_machine_proto_msgTypes[26].OneofWrappers = []any{
+	file_nstance_v1_machine_proto_msgTypes[28].OneofWrappers = []any{
 		(*MachineWork_Assignment)(nil),
 		(*MachineWork_CredentialUpdate)(nil),
 		(*MachineWork_NodeConfirmed)(nil),
+		(*MachineWork_Operation)(nil),
+		(*MachineWork_CancelOperation)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_machine_proto_rawDesc), len(file_nstance_v1_machine_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   44,
+			NumEnums:      9,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

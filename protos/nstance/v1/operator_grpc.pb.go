@@ -168,18 +168,25 @@ type OperatorServiceClient interface {
 	// ClearHold ends a hold: reports are missing from now on, not from before. OK if there is
 	// none, and if it is for another reason than the named one: that one stays.
 	ClearHold(ctx context.Context, in *ClearHoldRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
-	// StartOperation begins to switch the machine of an instance off or on, and answers once the
-	// operation is durable; a change of leader does not end it. The same id again is the same
-	// operation, and answers what has become of it. FailedPrecondition: the instance is not on
-	// hold for `power`, is leaving, has another operation or no node machine, or the provider
-	// cannot switch power; AlreadyExists: the id is that of another operation; InvalidArgument:
-	// the name is none, or a parameter does not belong to it.
+	// StartOperation begins an operation on the machine of an instance. The same id again is the
+	// same operation, and answers what has become of it. AlreadyExists: the id is that of another
+	// operation; InvalidArgument: the name is none, or a parameter does not belong to it.
+	//
+	// One that switches the machine off or on is durable when it is answered, and a change of
+	// leader does not end it. FailedPrecondition: the instance is not on hold for `power`, is
+	// leaving, has another operation or no node machine, or the provider cannot switch power.
+	//
+	// One of any other name is sent to the host, which keeps it and carries it out; its report is
+	// the answer, and stands in MachineState.status too. The leader has it in memory alone: after
+	// a change of leader call again with the same id, and a host that knows it does nothing twice.
+	// FailedPrecondition: the host does not offer the name, its agent is not connected, the
+	// instance has no node machine, or sixteen operations of it are not over.
 	StartOperation(ctx context.Context, in *StartOperationRequest, opts ...grpc.CallOption) (*OperationStatus, error)
 	// GetOperation says what has become of an operation, for 24h after its end. NotFound: there
-	// is none, or not any more.
+	// is none, or not any more, or the leader has not heard of it.
 	GetOperation(ctx context.Context, in *GetOperationRequest, opts ...grpc.CallOption) (*OperationStatus, error)
-	// CancelOperation ends an operation of which nothing was sent to the provider yet; what was
-	// begun goes on. Repeat it until the operation is over. NotFound as for GetOperation.
+	// CancelOperation ends an operation of which nothing was sent to the provider yet, or that its
+	// host has not begun; what was begun goes on. Repeat it until the operation is over. NotFound as for GetOperation.
 	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*OperationStatus, error)
 	// WatchGroups sends all groups as UPSERT and then every change. A subscriber that is
 	// too slow (256 events behind) is ended with ResourceExhausted and starts anew.
@@ -702,18 +709,25 @@ type OperatorServiceServer interface {
 	// ClearHold ends a hold: reports are missing from now on, not from before. OK if there is
 	// none, and if it is for another reason than the named one: that one stays.
 	ClearHold(context.Context, *ClearHoldRequest) (*emptypb.Empty, error)
-	// StartOperation begins to switch the machine of an instance off or on, and answers once the
-	// operation is durable; a change of leader does not end it. The same id again is the same
-	// operation, and answers what has become of it. FailedPrecondition: the instance is not on
-	// hold for `power`, is leaving, has another operation or no node machine, or the provider
-	// cannot switch power; AlreadyExists: the id is that of another operation; InvalidArgument:
-	// the name is none, or a parameter does not belong to it.
+	// StartOperation begins an operation on the machine of an instance. The same id again is the
+	// same operation, and answers what has become of it. AlreadyExists: the id is that of another
+	// operation; InvalidArgument: the name is none, or a parameter does not belong to it.
+	//
+	// One that switches the machine off or on is durable when it is answered, and a change of
+	// leader does not end it. FailedPrecondition: the instance is not on hold for `power`, is
+	// leaving, has another operation or no node machine, or the provider cannot switch power.
+	//
+	// One of any other name is sent to the host, which keeps it and carries it out; its report is
+	// the answer, and stands in MachineState.status too. The leader has it in memory alone: after
+	// a change of leader call again with the same id, and a host that knows it does nothing twice.
+	// FailedPrecondition: the host does not offer the name, its agent is not connected, the
+	// instance has no node machine, or sixteen operations of it are not over.
 	StartOperation(context.Context, *StartOperationRequest) (*OperationStatus, error)
 	// GetOperation says what has become of an operation, for 24h after its end. NotFound: there
-	// is none, or not any more.
+	// is none, or not any more, or the leader has not heard of it.
 	GetOperation(context.Context, *GetOperationRequest) (*OperationStatus, error)
-	// CancelOperation ends an operation of which nothing was sent to the provider yet; what was
-	// begun goes on. Repeat it until the operation is over. NotFound as for GetOperation.
+	// CancelOperation ends an operation of which nothing was sent to the provider yet, or that its
+	// host has not begun; what was begun goes on. Repeat it until the operation is over. NotFound as for GetOperation.
 	CancelOperation(context.Context, *CancelOperationRequest) (*OperationStatus, error)
 	// WatchGroups sends all groups as UPSERT and then every change. A subscriber that is
 	// too slow (256 events behind) is ended with ResourceExhausted and starts anew.

@@ -31,6 +31,7 @@ type Runner struct {
 type machine struct {
 	state   runner.State
 	kubelet bool
+	starts  int // of the kubelet
 }
 
 var _ runner.Runner = (*Runner)(nil)
@@ -129,8 +130,15 @@ func (m *machine) systemctl(argv []string) command.Output {
 		return command.Output{}
 	}
 	switch argv[1] {
+	case "show":
+		active := "inactive"
+		if m.kubelet {
+			active = "active"
+		}
+		return command.Output{Text: fmt.Appendf(nil, "LoadState=loaded\nActiveState=%s\nResult=success\nType=simple\nInvocationID=%s-%d\n", active, m.state.BootID, m.starts)}
 	case "start", "restart":
 		m.kubelet = true
+		m.starts++
 	case "stop", "kill":
 		m.kubelet = false
 	case "is-active":

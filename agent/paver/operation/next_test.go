@@ -1,0 +1,161 @@
+package operation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"nstance.dev/agent/paver/journal"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// host is one whose machine runs in slot a.
+func host() View {
+	return View{
+		Now: now, HostBootID: "host-1", Machine: "m1", Slot: journal.A, Phase: journal.Running, BootID: "boot-1",
+		Unit: Unit{Exists: true, Active: "active", Result: "success", Invocation: "inv-1"},
+	}
+}
+
+func asked(name string, parameters ...string) Record {
+	r := Record{ID: "op", Name: name, State: Accepted, Taken: now, Deadline: now.Add(2 * time.Minute)}
+	for i := 0; i+1 < len(parameters); i += 2 {
+		if r.Parameters == nil {
+			r.Parameters = map[string]string{}
+		}
+		r.Parameters[parameters[i]] = parameters[i+1]
+	}
+	return r
+}
+
+func restartsKubelet() Record { return asked(RestartService, "service", "kubelet") }
+
+// begun is an operation that began on [host], and was asked for so often.
+func begun(r Record, times int) Record {
+	r = r.Begin(Marks{HostBootID: "host-1", Slot: journal.A, BootID: "boot-1", Invocation: "inv-1"}, now)
+	for range times {
+		r = r.Send(now)
+	}
+	return r
+}
+
+func changed(change func(*View)) View {
+	v := host()
+	change(&v)
+	return v
+}
+
+func cancelled(r Record) Record { r.Cancelled = true; return r }
+
+// TestM75M79M86_WhatComesNext: what follows for an operation, by its record and what is seen.
+func TestM75M79M86_WhatComesNext(t *testing.T) {
+	restarted := changed(func(v *View) { v.Unit.Invocation = "inv-2" })
+	for _, c := range []struct {
+		name   string
+		record Record
+		view   View
+		want   Kind
+		reason string // of an end
+		alone  bool
+	}{
+		{"a service is restarted", restartsKubelet(), host(), Begin, "", false},
+		{"the policy does not allow it", restartsKubelet(), changed(func(v *View) { v.Refused = "no" }), End, ReasonRefusedByHost, false},
+		{"the policy is asked before the parameters are", asked(RestartService), changed(func(v *View) { v.Refused = "no" }), End, ReasonRefusedByHost, false},
+		{"a parameter is missing", asked(RestartService), host(), End, ReasonInvalidParameters, false},
+		{"a parameter is unknown", asked(RestartMachine, "x", "y"), host(), End, ReasonInvalidParameters, false},
+		{"an option in place of a unit", asked(RestartService, "service", "--system"), host(), End, ReasonInvalidParameters, false},
+		{"an unknown name", asked("explode"), host(), End, ReasonUnsupported, false},
+		{"the host cannot", asked(Reboot), changed(func(v *View) { v.Unsupported = "no systemd" }), End, ReasonUnsupported, false},
+		{"past its deadline", restartsKubelet(), changed(func(v *View) { v.Now = now.Add(2 * time.Minute) }), End, ReasonTimeout, false},
+		{"cancelled before it began", cancelled(restartsKubelet()), host(), End, ReasonCancelled, false},
+		{"another machine is built", restartsKubelet(), changed(func(v *View) { v.Busy = "epoch 2 is in stage boot" }), Wait, "", false},
+		{"a reset does not wait for that", asked(ResetHost, "confirm", "m1"), changed(func(v *View) { v.Busy = "epoch 2 is in stage boot" }), Begin, "", false},
+		{"no such unit", restartsKubelet(), changed(func(v *View) { v.Unit = Unit{} }), End, ReasonNotFound, false},
+		{"the machine does not run yet", restartsKubelet(), changed(func(v *View) { v.Phase = journal.Absent }), Wait, "", false},
+		{"there is no machine", restartsKubelet(), changed(func(v *View) { v.Slot = journal.None }), End, ReasonNotFound, false},
+		{"a service of the host needs none", asked(RestartService, "service", "sshd", "scope", "host"), changed(func(v *View) { v.Slot = journal.None }), Begin, "", false},
+		{"it begins to be restarted", begun(restartsKubelet(), 0), host(), RestartUnit, "", false},
+		{"it was told to, by this process", begun(restartsKubelet(), 1), changed(func(v *View) { v.Sent = true }), Wait, "", false},
+		{"whether a process that was killed has told it is not known", begun(restartsKubelet(), 1), host(), RestartUnit, "", false},
+		{"it does not restart", begun(restartsKubelet(), 1), changed(func(v *View) { v.Sent = true; v.Now = now.Add(unitAgain) }), RestartUnit, "", false},
+		{"another invocation is the proof", begun(restartsKubelet(), 1), restarted, End, "", false},
+		{"also after a crash, and nothing is told twice", begun(restartsKubelet(), 3), restarted, End, "", false},
+		{"and not before it was told", begun(restartsKubelet(), 0), restarted, RestartUnit, "", false},
+		{"it starts", begun(restartsKubelet(), 1), changed(func(v *View) { v.Unit.Invocation, v.Unit.Active, v.Sent = "inv-2", "activating", true }), Wait, "", false},
+		{"it failed", begun(restartsKubelet(), 1), changed(func(v *View) { v.Unit.Invocation, v.Unit.Active = "inv-2", "failed" }), End, ReasonUnitFailed, false},
+		{"a program that ends is through", begun(restartsKubelet(), 1), changed(func(v *View) {
+			v.Unit = Unit{Exists: true, Active: "inactive", Result: "success", Oneshot: true, Invocation: "inv-2"}
+		}), End, "", false},
+		{"what is proved counts at the deadline too", begun(restartsKubelet(), 1), changed(func(v *View) { v.Now, v.Unit.Invocation = now.Add(time.Hour), "inv-2" }), End, "", false},
+		{"not done by its deadline", begun(restartsKubelet(), 1), changed(func(v *View) { v.Now = now.Add(2 * time.Minute) }), End, ReasonTimeout, false},
+		{"a step failed a moment ago", begun(restartsKubelet(), 1), changed(func(v *View) { v.Retry = now.Add(time.Second) }), Wait, "", false},
+		{"cancelled, and nothing was sent", cancelled(begun(restartsKubelet(), 0)), host(), End, ReasonCancelled, false},
+		{"cancelled too late", cancelled(begun(restartsKubelet(), 1)), changed(func(v *View) { v.Sent = true }), Wait, "", false},
+
+		{"the machine is restarted", asked(RestartMachine), host(), Begin, "", false},
+		{"one that starts is waited for", asked(RestartMachine), changed(func(v *View) { v.BootID = "" }), Wait, "", false},
+		{"it runs as it did", begun(asked(RestartMachine), 0), host(), StopMachine, "", false},
+		{"it is down, and starts by itself", begun(asked(RestartMachine), 1), changed(func(v *View) { v.Phase, v.BootID = journal.Absent, "" }), Wait, "", false},
+		{"another boot, and the kubelet is starting", begun(asked(RestartMachine), 1), changed(func(v *View) { v.BootID, v.Unit.Active = "boot-2", "activating" }), Wait, "", false},
+		{"another boot is the proof", begun(asked(RestartMachine), 1), changed(func(v *View) { v.BootID = "boot-2" }), End, "", false},
+		{"and it is not stopped twice", begun(asked(RestartMachine), 1), changed(func(v *View) { v.BootID, v.Unit.Active = "boot-2", "inactive" }), Wait, "", false},
+		{"a repave came in between", begun(asked(RestartMachine), 1), changed(func(v *View) { v.Slot, v.BootID = journal.B, "boot-9" }), End, "", false},
+
+		{"a reboot", asked(Reboot, "graceSeconds", "0"), host(), Begin, "", false},
+		{"it is asked for", begun(asked(Reboot), 0), host(), RestartHost, "", true},
+		{"nothing else is done until the host is down", begun(asked(Reboot), 1), changed(func(v *View) { v.Sent = true }), Wait, "", true},
+		{"a process that was killed may not have asked; the boot is the same, so nothing is done twice", begun(asked(Reboot), 1), host(), RestartHost, "", true},
+		{"another boot is the proof", begun(asked(Reboot), 1), changed(func(v *View) { v.HostBootID = "host-2" }), End, "", false},
+		{"by whoever", begun(asked(Reboot), 0), changed(func(v *View) { v.HostBootID = "host-2" }), End, "", false},
+		{"a boot that cannot be read proves nothing", begun(asked(Reboot), 1), changed(func(v *View) { v.HostBootID, v.Sent = "", true }), Wait, "", true},
+		{"the host is still there", begun(asked(Reboot), 1), changed(func(v *View) { v.Sent, v.Now = true, now.Add(hostAgain-time.Second) }), Wait, "", true},
+
+		{"a shutdown is told before", begun(asked(Shutdown), 0), host(), Tell, "", true},
+		{"for a moment", begun(asked(Shutdown), 0).Tell(now), host(), Wait, "", true},
+		{"and then asked for", begun(asked(Shutdown), 0).Tell(now.Add(-tellFor)), host(), PowerOff, "", true},
+		{"a host that is back was off", begun(asked(Shutdown), 1).Tell(now), changed(func(v *View) { v.HostBootID = "host-2" }), End, "", false},
+
+		{"a reset of another machine", asked(ResetHost, "confirm", "m2"), host(), End, ReasonInvalidParameters, false},
+		{"a reset goes on after a crash", begun(asked(ResetHost, "confirm", "m1"), 1), host(), Reset, "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := Next(c.record, c.view)
+			if got.Kind != c.want || got.Outcome.Reason != c.reason || got.Alone != c.alone || got.Outcome.Failed != (c.reason != "") {
+				t.Errorf("%s, %+v, alone %v; want %s, %q, alone %v", got.Kind, got.Outcome, got.Alone, c.want, c.reason, c.alone)
+			}
+			if got.Reason == "" || got.Kind == Wait && !got.Until.After(c.view.Now) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestM71_AnEndIsFinal: whatever is said of an operation that is over, it stays so.
+func TestM71_AnEndIsFinal(t *testing.T) {
+	first := begun(restartsKubelet(), 1).End(Outcome{Failed: true, Reason: ReasonTimeout, Message: "late"}, now)
+	second := first.End(Outcome{Message: "done after all"}, now.Add(time.Minute))
+	if second.State != Failed || second.Reason != ReasonTimeout || !second.Ended.Equal(now) || second.Parameters != nil {
+		t.Errorf("%+v", second)
+	}
+}
+
+// TestM81_NoParameterIsAnOption: what reaches a command line is a unit's name, whoever asks.
+func TestM81_NoParameterIsAnOption(t *testing.T) {
+	for _, unit := range []string{"-", "--now", "a b", "a;b", "$(reboot)", "../x", "a\nb", "", strings.Repeat("a", 300)} {
+		if err := Check(RestartService, map[string]string{"service": unit}); err == nil {
+			t.Errorf("%q is taken for a unit", unit)
+		}
+	}
+	for _, unit := range []string{"kubelet", "kubelet.service", "getty@tty1.service", `dev-disk-by\x2duuid.device`, "a:b_c.d-e"} {
+		if err := Check(RestartService, map[string]string{"service": unit}); err != nil {
+			t.Errorf("%q: %v", unit, err)
+		}
+	}
+	if r := asked(RestartService, "service", "kubelet"); r.Service() != "kubelet.service" || r.OnHost() {
+		t.Errorf("%s, on the host %v", r.Service(), r.OnHost())
+	}
+	if got := asked(Reboot).Grace(); got != 30*time.Second {
+		t.Errorf("grace %v", got)
+	}
+}
