@@ -60,6 +60,7 @@ type worldOptions struct {
 	groups  string // of the shard, as JSON; empty: none
 	open    string // the tenants of template plain, as JSON; empty: all
 	tracer  trace.Tracer
+	power   bool // the provider switches machines off and on
 }
 
 // world is one server with its three listeners, a cloud and a store.
@@ -92,6 +93,10 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		w.store, w.name = opts.beside.store, "s2"
 	}
 	w.cloud = drivertest.New(drivertest.Options{OnCreate: func(req driver.CreateRequest) { w.boots <- req }})
+	var provider driver.Driver = w.cloud
+	if opts.power {
+		provider = switched{w.cloud, drivertest.Switches{Of: w.cloud}}
+	}
 	keys := w.makeKeys()
 	c, err := cache.Open(ctx, os.DevNull+"/none", cache.Options{})
 	if err != nil {
@@ -105,7 +110,7 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 	})
 	w.shard = shard.New(shard.Options{
 		Cluster: cluster, Shard: w.name, Version: "test",
-		Store: w.store, Driver: w.cloud, Cache: c, Keys: func() *pki.Keys { return keys },
+		Store: w.store, Driver: provider, Cache: c, Keys: func() *pki.Keys { return keys },
 		Addresses: func() driver.Addresses { return driver.Addresses{} }, Drainers: w.registry, Log: log, Tracer: opts.tracer,
 	}, config.Version{Config: w.testConfig(), ETag: "etag-1", Size: 4711})
 	stop := w.serve(keys, log)
