@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -168,4 +169,27 @@ func (b *Box) Scale(group string, size int32) error {
 		return c.UpsertGroup(ctx, &nstancev1.UpsertGroupRequest{Key: group, Config: &nstancev1.GroupConfig{Size: &size}})
 	})
 	return err
+}
+
+// SetHold asks the leader to put an instance on hold for that long. It is safe for concurrent use.
+func (b *Box) SetHold(id, reason string, span time.Duration) error {
+	_, err := call(b, func(ctx context.Context, c nstancev1.OperatorServiceClient) (*nstancev1.Hold, error) {
+		return c.SetHold(ctx, &nstancev1.SetHoldRequest{InstanceId: id, Reason: reason, Until: timestamppb.New(time.Now().Add(span))})
+	})
+	return err
+}
+
+// ClearHold asks the leader to end a hold. It is safe for concurrent use.
+func (b *Box) ClearHold(id, reason string) error {
+	_, err := call(b, func(ctx context.Context, c nstancev1.OperatorServiceClient) (*emptypb.Empty, error) {
+		return c.ClearHold(ctx, &nstancev1.ClearHoldRequest{InstanceId: id, Reason: reason})
+	})
+	return err
+}
+
+// StartOperation asks the leader to begin an operation on an instance. It is safe for concurrent use.
+func (b *Box) StartOperation(operation, id, name string) (*nstancev1.OperationStatus, error) {
+	return call(b, func(ctx context.Context, c nstancev1.OperatorServiceClient) (*nstancev1.OperationStatus, error) {
+		return c.StartOperation(ctx, &nstancev1.StartOperationRequest{Id: operation, InstanceId: id, Name: name})
+	})
 }

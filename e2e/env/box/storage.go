@@ -203,3 +203,13 @@ func (b *Box) Leads(id string) error {
 	_, err = b.Groups()
 	return err
 }
+
+// StoredOperation is the record of an operation of the default tenant, as text.
+func (b *Box) StoredOperation(id string) string {
+	b.t.Helper()
+	object, err := b.get(layout.OperationKey(Shard, identity.DefaultTenant, id))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(object.Data)
+}

@@ -27,6 +27,11 @@ func TestL2_StandbyServesWhenTheLeaderIsStopped(t *testing.T) {
 	crash.LeaderStopped(t, crash.Storage{})
 }
 
+func TestM84_M85_PowerCycleWhoseLeaderIsKilledBetweenOffAndOn(t *testing.T) {
+	t.Parallel()
+	crash.PowerCycledOverALeader(t, crash.Storage{})
+}
+
 func TestF6_LeaderStoppedForThreeLeases(t *testing.T) {
 	t.Parallel()
 	crash.LeaderFrozen(t, crash.Storage{})
