@@ -3,6 +3,7 @@ module nstance.dev/admin
 go 1.26.0
 
 replace (
+	nstance.dev/agent => ../agent
 	nstance.dev/operator => ../operator
 	nstance.dev/protos => ../protos
 	nstance.dev/providers/aws => ../providers/aws
@@ -25,6 +26,7 @@ require (
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af
 	k8s.io/apimachinery v0.36.3
 	k8s.io/client-go v0.36.3
+	nstance.dev/agent v0.0.0
 	nstance.dev/operator v0.0.0
 	nstance.dev/protos v0.0.0
 	nstance.dev/providers/aws v0.0.0

@@ -12,10 +12,10 @@ import (
 func newMcfgCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("mcfg", "MachineConfigurations of a Kubernetes cluster, and their versions")
 	cmd.Long = `Look at the MachineConfigurations of a Kubernetes cluster: whom they select, which
-versions they have, and how those differ. These commands read the API server of the
+versions they have, how those differ, and which files a host would write for one. These commands read the API server of the
 cluster, with a kubeconfig as kubectl does, and neither write nor lock anything.`
 	flags := addKubeFlags(cmd)
-	cmd.AddCommand(newMcfgListCommand(env, flags), newMcfgGetCommand(env, flags), newMcfgHistoryCommand(env, flags), newMcfgDiffCommand(env, flags))
+	cmd.AddCommand(newMcfgListCommand(env, flags), newMcfgGetCommand(env, flags), newMcfgHistoryCommand(env, flags), newMcfgDiffCommand(env, flags), newMcfgRenderCommand(env, flags))
 	return cmd
 }
 

@@ -17,16 +17,22 @@ import (
 
 func newMcfgDiffCommand(env *Env, flags *kubeFlags) *cobra.Command {
 	var format output.Format
+	var of renderFlags
 	cmd := &cobra.Command{
 		Use:   "diff CONFIGURATION VERSION [VERSION]",
-		Short: "Compare the templates of two versions, or of a version and the configuration",
+		Short: "Compare two versions: their templates, or the files that a host would write for them",
 		Long: `Compare the templates of two versions of a configuration, or, where one version is named,
 that of the version with the one that the configuration has now. A field that only
 the second has begins with +, one that only the first has with -, and one that
-differs with ~. No difference prints nothing, and is no error.`,
+differs with ~. No difference prints nothing, and is no error.
+
+With --machine it compares the files that the host of that machine would write for the two
+versions, line by line; where one version is named, with those of the newest one. See
+nstance-admin mcfg render for what they follow from.`,
 		Example: `  nstance-admin mcfg diff gpu 3 4
   nstance-admin mcfg diff gpu 4
-  nstance-admin mcfg diff gpu 3 4 -o json`,
+  nstance-admin mcfg diff gpu 3 4 -o json
+  nstance-admin mcfg diff gpu 3 4 --machine knd068a3cp3thz5z2mv1gejwfta01`,
 		Args:              cobra.RangeArgs(2, 3),
 		ValidArgsFunction: completeObjects(env, flags, configurationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -42,9 +48,17 @@ differs with ~. No difference prints nothing, and is no error.`,
 			if err != nil {
 				return err
 			}
-			return diffTemplates(cmd.Context(), env, api, format, args[0], numbers)
+			if of.machine == "" {
+				return diffTemplates(cmd.Context(), env, api, format, args[0], numbers)
+			}
+			r, err := newRendering(cmd.Context(), api, of)
+			if err != nil {
+				return err
+			}
+			return diffFiles(cmd.Context(), env, r, format, args[0], numbers[0], append(numbers, 0)[1])
 		},
 	}
+	of.add(cmd, "compare the files that the host of this HostMachine would write")
 	addOutputFlag(cmd, &format)
 	return cmd
 }

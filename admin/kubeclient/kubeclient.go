@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -41,6 +42,7 @@ type Settings struct {
 type Client struct {
 	api     client.WithWatch
 	server  string
+	ca      []byte
 	timeout time.Duration
 }
 
@@ -63,8 +65,18 @@ func New(s Settings) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Client{api: api, server: config.Host, timeout: s.Timeout}, nil
+	ca := config.CAData
+	if len(ca) == 0 && config.CAFile != "" {
+		if ca, err = os.ReadFile(config.CAFile); err != nil {
+			return nil, &ConfigError{err}
+		}
+	}
+	return &Client{api: api, server: config.Host, ca: ca, timeout: s.Timeout}, nil
 }
+
+// Server is the address of the API server, and the certificates that it is trusted by, PEM; empty: those of the
+// system.
+func (c *Client) Server() (address string, ca []byte) { return c.server, c.ca }
 
 // load reads the kubeconfig.
 func load(s Settings) (*rest.Config, error) {

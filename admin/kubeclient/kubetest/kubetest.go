@@ -31,6 +31,7 @@ type Server struct {
 	objects  map[string]client.Object // by resource/name
 	watches  map[*watching]bool
 	refuse   int
+	writes   []string
 	opened   chan struct{}
 }
 
@@ -123,6 +124,13 @@ func (s *Server) Refuse(code int) {
 	s.refuse = code
 }
 
+// Writes are the requests that were no reads, in order.
+func (s *Server) Writes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.writes)
+}
+
 // EndWatches ends all watches.
 func (s *Server) EndWatches() {
 	s.mu.Lock()
@@ -149,6 +157,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	resource, name, single := strings.Cut(path, "/")
+	if r.Method != http.MethodGet {
+		s.mu.Lock()
+		s.writes = append(s.writes, r.Method+" "+path)
+		s.mu.Unlock()
+	}
 	switch r.Method {
 	case http.MethodPost:
 		s.create(w, r)

@@ -39,6 +39,7 @@ var commands = []command{
 	{"", "build and run the node machine that the agent's server assigns, until SIGTERM", serveFlags},
 	{"apply", "build and run the node machine of an assignment in a file, without a server", applyFlags},
 	{"status", "show what this host runs and builds", statusFlags},
+	{"facts", "print what this host knows for an assignment in a file, as JSON", factsFlags},
 	{"reset", "remove both node machines and all settings of this host that were made for them", resetFlags},
 }
 
@@ -46,6 +47,7 @@ const overview = `Usage:
   nstance-paver [flags]                 build and run what the agent's server assigns, until SIGTERM
   nstance-paver apply -f FILE [flags]   build and run what a file assigns, without a server
   nstance-paver status [flags]          show what this host runs and builds
+  nstance-paver facts -f FILE [flags]   print what this host knows for what a file assigns, as JSON
   nstance-paver reset [flags]           remove both node machines and all settings made for them
   nstance-paver version                 print the version
 

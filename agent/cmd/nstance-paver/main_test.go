@@ -51,6 +51,8 @@ func TestStart(t *testing.T) {
 		{"apply of a file that does not exist", append([]string{"apply"}, append(place, "-f", dir+"/none")...), 2, "", "no such file"},
 		{"apply of a file that is none", append([]string{"apply"}, append(place, "-f", broken)...), 2, "", "read assignment"},
 		{"apply with a credential that is none", append([]string{"apply"}, append(place, "-f", assignment, "--credential", secret)...), 2, "", "it is not a MachineCredential"},
+		{"facts without a file", []string{"facts"}, 2, "", "-f: a file with an assignment is required"},
+		{"facts for an assignment", []string{"facts", "-f", assignment}, 0, `"resolvConf": `, ""},
 		{"a dry run of apply", append([]string{"apply"}, append(place, "-f", assignment, "--dry-run")...), 0, "slot /etc/kubernetes/kubelet.yaml -rw-r--r--\n", ""},
 		{"a dry run of reset", append([]string{"reset"}, append(place, "--dry-run", "--wipe")...), 0, "remove " + dir + "/persist\n", ""},
 	} {
