@@ -15,6 +15,7 @@ const (
 	StatusPending      = "pending"
 	StatusProvisioning = "provisioning"
 	StatusRunning      = "running"
+	StatusPoweredOff   = "powered-off" // on purpose, and on hold
 	StatusUnhealthy    = "unhealthy"
 	StatusDraining     = "draining"
 	StatusTerminating  = "terminating"

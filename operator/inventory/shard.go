@@ -159,6 +159,22 @@ func IsManaged(i *nstancev1.InstanceStatus, shown bool) (managed, known bool) {
 	return shown, shown
 }
 
+// Runs reports whether an instance counts as one that runs: it does, or it is switched off on purpose and comes
+// back.
+func Runs(i *nstancev1.InstanceStatus) bool {
+	return i.GetStatus() == StatusRunning || i.GetStatus() == StatusPoweredOff
+}
+
+// HeldUntil is until when an instance is on hold: something is done to it that looks like a failure, and that is to
+// be taken for none. Zero: it is not on hold at now.
+func HeldUntil(i *nstancev1.InstanceStatus, now time.Time) time.Time {
+	until := i.GetHold().GetUntil()
+	if until == nil || !now.Before(until.AsTime()) {
+		return time.Time{}
+	}
+	return until.AsTime()
+}
+
 // Presence says whether an instance is there. Only of a shard all of whose instances are
 // known, something that is not among them is gone.
 func (s *Shard) Presence(id string) Presence {

@@ -21,10 +21,13 @@ import (
 	"nstance.dev/operator/controllers/hosts/selection"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/hosts/assignment"
+	"nstance.dev/operator/hosts/holds"
 	"nstance.dev/operator/hosts/inplace"
+	"nstance.dev/operator/hosts/power"
 	"nstance.dev/operator/hosts/pullsecrets"
 	"nstance.dev/operator/hosts/serverstate"
 	"nstance.dev/operator/metrics"
+	"nstance.dev/operator/shards"
 )
 
 // hosts is the group of host machines.
@@ -80,6 +83,7 @@ var hostFeature = feature{
 			v.SetupWithManager(w.mgr, w.controllerOptions()),
 			selection.SetupWithManager(ctx, w.mgr, selected, w.controllerOptions(), w.controllerOptions()),
 			w.shardState.hosts.operations.SetupWithManager(ctx, w.mgr, w.controllerOptions()),
+			operations.SetupNames(w.mgr, w.controllerOptions()),
 		)
 	},
 	objects: func(ctx context.Context, w wiring) error {
@@ -127,11 +131,13 @@ var hostNodeFeature = feature{
 				Client: w.workload.GetClient(), Live: w.workload.GetAPIReader(), API: w.hostAPI, Version: hosts.apiServer,
 			},
 			Inventory: w.shardState.feed.Inventory(), Reports: hosts.reports,
-			Server: func(shard string) (host.Server, bool) { return w.connected().Shard(shard) },
+			Server: func(shard string) (host.Server, bool) { return w.hostCalls(shard) },
 			Lock:   lockWith(hosts.versions), Credentials: &host.Tokens{Client: account, Namespace: w.settings.Namespace, ServiceAccount: nodeBootstrap},
 			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warn, Log: w.notices.log, Now: time.Now,
 			Count: host.Counters{Repaved: hosts.counts.Repaved, Back: hosts.counts.Back},
 		})
+		hosts.operations.Hold(&holds.Holds{Shard: func(shard string) (holds.Shard, bool) { return w.hostCalls(shard) }, Now: time.Now})
+		hosts.operations.Carry(hostsv1.ExecutorProvider, &power.Switch{Shard: func(shard string) (power.Shard, bool) { return w.hostCalls(shard) }, Now: time.Now})
 		hosts.operations.Carry(hostsv1.ExecutorController, &inplace.Applier{Versions: w.mgr.GetClient(), Nodes: w.workload.GetClient()})
 		requests := csr.New(csr.Options{
 			Machines: w.mgr.GetClient(), Requests: w.workload.GetClient(), ServiceAccount: "system:serviceaccount:" + w.settings.Namespace + ":" + nodeBootstrap,
@@ -149,6 +155,12 @@ var hostNodeFeature = feature{
 			})),
 		)
 	},
+}
+
+// hostCalls are the calls to a shard about the machines of its instances; false: it is not connected.
+func (w wiring) hostCalls(shard string) (shards.Machines, bool) {
+	s, connected := w.connected().Shard(shard)
+	return shards.Machines{Shard: s}, connected
 }
 
 // lockWith returns what locks a version.

@@ -37,7 +37,7 @@ var (
 	byPodResult   = Label{"result", []string{"evicted", "forced", "lost"}}
 	byInstance    = Label{"state", []string{
 		"none", string(infrav1.InstancePending), string(infrav1.InstanceProvisioning), string(infrav1.InstanceRunning),
-		string(infrav1.InstanceUnhealthy), string(infrav1.InstanceDraining), string(infrav1.InstanceTerminating),
+		string(infrav1.InstancePoweredOff), string(infrav1.InstanceUnhealthy), string(infrav1.InstanceDraining), string(infrav1.InstanceTerminating),
 		string(infrav1.InstanceTerminated), string(infrav1.InstanceUnknown),
 	}}
 	byReload = Label{"result", []string{"applied", "rejected"}}

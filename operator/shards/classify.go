@@ -66,11 +66,27 @@ func (e *Error) GRPCStatus() *status.Status { return status.Convert(e.Err) }
 
 // ClassOf returns the class of an error of this package, empty for others.
 func ClassOf(err error) Class {
-	var e *Error
-	if errors.As(err, &e) {
+	if e := asError(err); e != nil {
 		return e.Class
 	}
 	return ""
+}
+
+// ReasonOf returns the server's reason for an error of this package, such as ON_HOLD; empty: it gave none,
+// or the error is another one.
+func ReasonOf(err error) string {
+	if e := asError(err); e != nil {
+		return e.Reason
+	}
+	return ""
+}
+
+func asError(err error) *Error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	return e
 }
 
 // errorDomain is where the servers' reasons are defined.

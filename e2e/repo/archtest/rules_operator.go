@@ -40,6 +40,8 @@ var operatorLayers = []layer{
 	inOperator("hosts/pullsecrets"),
 	inOperator("hosts/inplace", "api/hosts/v1alpha1", "hosts/operations", "hosts/versions"),
 	inOperator("hosts/reports", "api/hosts/v1alpha1", "hosts/lifecycle", "shards", "protos/nstance/v1"),
+	inOperator("hosts/holds", "api/hosts/v1alpha1", "hosts/operations", "inventory", "shards", "protos/nstance/v1"),
+	inOperator("hosts/power", "api/hosts/v1alpha1", "hosts/operations", "shards", "protos/nstance/v1"),
 	inOperator("demand/objects", "api/demand/v1alpha1"),
 	inOperator("demand/penaltyfile", "demand/translate"),
 	inOperator("program", "config"),
@@ -85,7 +87,7 @@ var operatorLayers = []layer{
 	hostController("versions", "hosts/versions"),
 	hostController("selection", "hosts/selection"),
 	hostController("csr", "hosts/lifecycle", "hosts/selection"),
-	hostController("host", "api/infrastructure/v1beta1", "capi", "collect", "hosts/assignment", "hosts/lifecycle", "hosts/reports", "hosts/selection", "inventory", "nodes", "protos/nstance/v1"),
+	hostController("host", "api/infrastructure/v1beta1", "capi", "collect", "hosts/assignment", "hosts/lifecycle", "hosts/reports", "hosts/selection", "inventory", "nodes", "shards", "protos/nstance/v1"),
 	hostController("inventory", "collect", "inventory", "protos/nstance/v1"),
 	hostController("operations", "hosts/operations", "hosts/selection"),
 

@@ -387,6 +387,20 @@ func (s server) DeleteAssignment(ctx context.Context, r *nstancev1.DeleteAssignm
 	return s.call("delete the assignment of "+r.GetInstanceId(), func() error { return s.p.w.shard.DeleteAssignment(ctx, r) })
 }
 
+// SetHold implements hosts.Server, as does ClearHold.
+func (s server) SetHold(ctx context.Context, r *nstancev1.SetHoldRequest) (out *nstancev1.Hold, err error) {
+	err = s.call("hold "+r.GetInstanceId(), func() error {
+		out, err = s.p.w.shard.SetHold(ctx, r)
+		return err
+	})
+	return out, err
+}
+
+// ClearHold implements hosts.Server.
+func (s server) ClearHold(ctx context.Context, r *nstancev1.ClearHoldRequest) error {
+	return s.call("unhold "+r.GetInstanceId(), func() error { return s.p.w.shard.ClearHold(ctx, r) })
+}
+
 // ConfirmNode implements hosts.Server.
 func (s server) ConfirmNode(ctx context.Context, r *nstancev1.ConfirmNodeRequest) error {
 	return s.call(fmt.Sprintf("confirm epoch %d, Node %s", r.GetEpoch(), r.GetNodeUid()), func() error { return s.p.w.shard.ConfirmNode(ctx, r) })

@@ -276,6 +276,14 @@ func (l *lives) ConfirmNode(_ context.Context, r *nstancev1.ConfirmNodeRequest) 
 	return nil
 }
 
+// SetHold implements [host.Server].
+func (l *lives) SetHold(_ context.Context, r *nstancev1.SetHoldRequest) (*nstancev1.Hold, error) {
+	return &nstancev1.Hold{Reason: r.GetReason(), Until: r.GetUntil()}, nil
+}
+
+// ClearHold implements [host.Server].
+func (l *lives) ClearHold(context.Context, *nstancev1.ClearHoldRequest) error { return nil }
+
 // build has a host build what it was told, and its kubelet join; mu is held.
 func (l *lives) build(id string) {
 	a := l.hosts[id].GetAssignment()

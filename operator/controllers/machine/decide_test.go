@@ -182,6 +182,7 @@ func TestO12_OnDemandMachine(t *testing.T) {
 		{"its machine runs", onDemand(running, func(o *Observation) { o.Reported.Status, o.Reported.RegisteredAt = "provisioning", nil }), seen{nil, 0, "False/WaitingForAgent", "True/Provisioned", ""}},
 		{"it has begun to run", onDemand(running), seen{[]Action{PublishEvent{Reason: "InstanceRunning", Message: "instance " + id + " runs on shard a"}}, 0, "True/Running", "True/Provisioned", ""}},
 		{"it runs", onDemand(ready), seen{nil, 0, "True/Running", "True/Provisioned", ""}},
+		{"M85: it is off on purpose", onDemand(running, func(o *Observation) { o.Reported.Status = "powered-off" }), seen{nil, 0, "False/PoweredOff", "True/Provisioned", ""}},
 		{"it is unhealthy", onDemand(running, func(o *Observation) { o.Reported.Status = "unhealthy" }), seen{nil, 0, "False/Unhealthy", "True/Provisioned", ""}},
 		{"it is condemned", onDemand(condemned("expired", "draining")), seen{nil, 0, "False/Draining", "True/Provisioned", ""}},
 		{"it is ended", onDemand(condemned("expired", "terminating")), seen{nil, 0, "False/Deleting", "True/Provisioned", ""}},

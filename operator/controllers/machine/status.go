@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -108,6 +109,8 @@ func readiness(said *nstancev1.InstanceStatus, provisioned bool) metav1.Conditio
 		return no(infrav1.ReasonDraining, "the server is going to end it: "+said.GetCondemned().GetReason())
 	case state == inventory.StatusUnhealthy:
 		return no(infrav1.ReasonUnhealthy, "its agent is silent, or says that it is unhealthy")
+	case state == inventory.StatusPoweredOff:
+		return no(infrav1.ReasonPoweredOff, "it is switched off on purpose, and on hold until "+said.GetHold().GetUntil().AsTime().UTC().Format(time.RFC3339))
 	case !provisioned:
 		return no(infrav1.ReasonProvisioning, "the provider makes the machine")
 	case state != inventory.StatusRunning, said.GetRegisteredAt() == nil:

@@ -271,7 +271,7 @@ func nodesJoined(st state) metav1.Condition {
 	missing := 0
 	for name, s := range st.shards {
 		for _, in := range s.instances {
-			if in.GetStatus() == inventory.StatusRunning && !st.candidate(name, in).Joined {
+			if inventory.Runs(in) && !st.candidate(name, in).Joined {
 				missing++
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -195,7 +196,7 @@ func observePause(ctx context.Context, reader client.Reader, st *state) error {
 // readInventory returns what is known of one shard. An instance that is shown as a machine
 // counts until its shard says that it is gone, also if the shard has not said anything yet.
 func (r *Reconciler) readInventory(name string, st state) shard {
-	s := shard{gone: map[string]bool{}, coolOff: r.CoolOff.Of(inventory.ShardGroup{Shard: name, Group: st.pool.Spec.Group})}
+	s := shard{gone: map[string]bool{}, held: map[string]time.Time{}, coolOff: r.CoolOff.Of(inventory.ShardGroup{Shard: name, Group: st.pool.Spec.Group})}
 	s.connection, s.configured = r.Connection(name)
 	r.Inventory.Read(name, func(known *inventory.Shard) {
 		s.synced, s.group = known.State(), known.Group(st.pool.Spec.Group)
@@ -205,6 +206,9 @@ func (r *Reconciler) readInventory(name string, st state) shard {
 				s.unclear++
 			case managed:
 				s.instances = append(s.instances, in)
+				if until := inventory.HeldUntil(in, r.Now()); !until.IsZero() {
+					s.held[in.GetInstanceId()] = until
+				}
 			}
 		}
 		for _, id := range slices.Sorted(maps.Keys(st.infraMachines)) {

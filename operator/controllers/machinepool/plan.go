@@ -305,6 +305,9 @@ func (d *draft) finish() {
 	}
 	for _, name := range d.pool.Spec.Shards {
 		s := d.shards[name]
+		for _, until := range s.held {
+			d.at(until)
+		}
 		if s.configured && !s.reachable() {
 			d.at(s.connection.Since.Add(d.redirectAfter))
 		}

@@ -193,6 +193,8 @@ func TestO4_O6_Decide(t *testing.T) {
 				st.shards["a"].instances[0].Condemned = &nstancev1.Condemned{Reason: "unhealthy"}
 			}), "a=2",
 		},
+		{"M84: one that is on hold goes last", settled(3).with(replicas(1), onHold("a", "a1")), "a=1[a2 a3]"},
+		{"M84: unless somebody named it", settled(3).with(replicas(2), onHold("a", "a1"), marked("a1")), "a=2[a1]"},
 		{"without Machines the server chooses", settled(3).with(replicas(2), func(st *state) { st.asMachines = false }), "a=2"},
 		{"a retiring one that is gone is forgotten", settled(2, 2).with(retires("b", true, "b9")), "b=2"},
 		{"a retiring one that is there is not", settled(2, 2).with(retires("b", false, "b9")), ""},
@@ -432,5 +434,14 @@ func TestOrphanedPools(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// onHold has an instance be on hold.
+func onHold(shard, id string) func(*state) {
+	return func(st *state) {
+		s := st.shards[shard]
+		s.held = map[string]time.Time{id: time.Now().Add(time.Hour)}
+		st.shards[shard] = s
 	}
 }

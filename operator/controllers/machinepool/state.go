@@ -56,6 +56,8 @@ type shard struct {
 	// unclear are instances of which nobody knows yet whether they are managed.
 	unclear int
 	gone    map[string]bool // retiring instances that are known to be gone
+	// held are instances that are on hold, and until when.
+	held    map[string]time.Time
 	coolOff inventory.CoolOff
 }
 
@@ -149,6 +151,7 @@ func (st state) candidate(shard string, in *nstancev1.InstanceStatus) planner.Ca
 		Leaving: in.GetCondemned() != nil || in.GetStatus() == inventory.StatusTerminating ||
 			in.GetStatus() == inventory.StatusTerminated || in.GetStatus() == inventory.StatusDraining,
 	}
+	_, c.OnHold = st.shards[shard].held[id]
 	if shardGroup := st.shardGroups[shard]; shardGroup != nil && slices.Contains(shardGroup.Spec.Retiring, id) {
 		c.Leaving = true
 	}
@@ -184,7 +187,7 @@ func (st state) readyNodes(name string) int {
 		}
 		machine := st.machines[in.GetInstanceId()]
 		switch {
-		case !st.asMachines && in.GetStatus() == inventory.StatusRunning:
+		case !st.asMachines && inventory.Runs(in):
 			n++
 		case machine != nil && meta.IsStatusConditionTrue(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition):
 			n++
@@ -231,6 +234,10 @@ func (st state) machineHealth() []planner.MachineHealth {
 			p.FailedSince = failed.LastTransitionTime.Time
 		}
 		_, p.SkipRemediation = machine.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+		for _, s := range st.shards {
+			_, held := s.held[id]
+			p.OnHold = p.OnHold || held
+		}
 		all = append(all, p)
 	}
 	return all

@@ -78,7 +78,7 @@ func (p shardGroup) count() counts {
 		case in.GetStatus() == inventory.StatusTerminated:
 		case in.GetCondemned() != nil, in.GetStatus() == inventory.StatusDraining, in.GetStatus() == inventory.StatusTerminating:
 			n.draining++
-		case in.GetStatus() == inventory.StatusRunning:
+		case inventory.Runs(in):
 			n.running++
 		case in.GetStatus() == inventory.StatusUnhealthy:
 			n.unhealthy++

@@ -244,6 +244,8 @@ func phase(in Input, d Decision) hostsv1.HostMachinePhase {
 		return hostsv1.PhaseDiscovered
 	case in.Older != "", is(hostsv1.ConditionRepaveFailed) && reason(hostsv1.ConditionRepaveFailed) == hostsv1.ReasonHeld:
 		return hostsv1.PhaseFailed
+	case in.Instance.Off:
+		return hostsv1.PhaseOff
 	case d.Row == RowForeign && !meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionProvisioned):
 		return hostsv1.PhasePending
 	case d.Row != RowForeign && in.Instance.Complete && !in.Instance.Running && a == nil:

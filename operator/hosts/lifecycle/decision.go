@@ -103,6 +103,7 @@ const (
 	HeldLeaving    = "InstanceLeaving"
 	HeldIncomplete = "ShardOutOfSight"
 	HeldBrake      = "FleetBrake"
+	HeldPower      = "PowerHold"
 )
 
 // Decision is what follows from an input.

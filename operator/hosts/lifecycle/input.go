@@ -77,6 +77,8 @@ type Instance struct {
 	Gone, Complete bool
 	// Running: the shard says that the instance runs. Alive: its agent was heard of.
 	Running, Alive bool
+	// Off: it is switched off on purpose. PowerHeld: it is on hold for that.
+	Off, PowerHeld bool
 	// Leaving says why the instance, or the machine of Cluster API, is going away; empty: it is not.
 	Leaving string
 }
@@ -124,9 +126,6 @@ func (s Stage) building() bool {
 		return false
 	}
 }
-
-// joining is whether a host waits for its Node to join.
-func (s Stage) joining() bool { return s == StageBoot || s == StageJoin }
 
 // Report is what a host says of itself.
 type Report struct {
@@ -198,17 +197,10 @@ type Stored struct {
 	// MachineUID is that of the HostMachine that it was made for, Version what is to be built.
 	MachineUID string
 	Version    hostsv1.VersionReference
-	// Confirmed is the UID of the Node that the host was told has joined, ConfirmedBootID the boot
-	// of its machine; empty: none was.
-	Confirmed, ConfirmedBootID string
+	// Confirmed is the UID of the Node that the host was told has joined; empty: none was.
+	Confirmed string
 	// CredentialMissing: the shard has no credential for it, and it is not confirmed.
 	CredentialMissing bool
-}
-
-// tells is whether the host knows from this that the Node has joined. A host that still waits for
-// that believes it of the boot that runs alone (M46): one that has booted again is told again.
-func (s *Stored) tells(r *Report, node, boot string) bool {
-	return s.Confirmed == node && (s.ConfirmedBootID == boot || !r.Stage.joining())
 }
 
 // running returns the slot that runs; nil: none does.

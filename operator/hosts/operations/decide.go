@@ -28,6 +28,8 @@ type Machine struct {
 	Paused     bool
 	// Repaving is the stage of a repave in which nothing else may happen; empty: there is none.
 	Repaving string
+	// Hold of its instance.
+	Hold Hold
 	// Executors offer operations on it.
 	Executors []hostsv1.Executor
 }
@@ -108,11 +110,18 @@ func pending(in Input, d Decision, now time.Time) Decision {
 		return claimed(op, d, now, metav1.ConditionFalse, reason, format, args...)
 	}
 	forced := Forced(op)
+	held, why := kept(op.Spec.OperationName, in.Machine)
 	switch p := in.Parent; {
 	case in.Machine.Paused && !forced:
 		return wait(hostsv1.ReasonPaused, "HostMachine %s is paused", in.Machine.Name)
 	case in.Machine.Repaving != "" && !forced:
 		return wait(hostsv1.ReasonRepaving, "HostMachine %s is being repaved: %s", in.Machine.Name, in.Machine.Repaving)
+	case held != "":
+		d := wait(held, "%s", why)
+		if until := in.Machine.Hold.Until.Sub(now); until > 0 {
+			d.After = min(d.After, until)
+		}
+		return d
 	case p != nil && !p.Begun:
 		return wait(hostsv1.ReasonNotBegun, "not all operations of the same selector are made")
 	}

@@ -11,6 +11,10 @@
 // have it refused if the object has changed since it was read: so one claim wins, and a state that is
 // final stays.
 //
+// An operation that reboots a machine or switches its power waits until the instance is on hold at its
+// shard, so that no health rule takes it for a failure. hold.go says for which operations, and what becomes of the
+// hold when they end: [BeginHold] before it is asked for, [KeepsOff] before the end is written, [EndsHold] after it.
+//
 // What a caller must know:
 //
 //   - An operation may be claimed by the executor that its label names, and by no other. The label is

@@ -32,14 +32,24 @@ func Turn(all []*hostsv1.MachineOperation, m Machine) *hostsv1.MachineOperation 
 	return slices.MinFunc(ready, older)
 }
 
-// older orders operations by their age, and by their names where they are as old.
+// older orders operations by their age, and by their names where they are as old. One that could not be put
+// on hold when it was its turn comes after all others, which need not wait for that.
 func older(a, b *hostsv1.MachineOperation) int {
+	if a, b := a.Status.Reason == hostsv1.ReasonOnHold, b.Status.Reason == hostsv1.ReasonOnHold; a != b {
+		if a {
+			return 1
+		}
+		return -1
+	}
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // mayBegin reports whether nothing but its turn, and that of its parent, keeps an operation from
 // beginning.
 func mayBegin(op *hostsv1.MachineOperation, m Machine) bool {
+	if held, _ := kept(op.Spec.OperationName, m); held != "" {
+		return false
+	}
 	return m.Found && Executor(op.Spec.OperationName, m.Executors) != "" && (Forced(op) || !m.Paused && m.Repaving == "") &&
 		(op.Status.MachineUID == "" || op.Status.MachineUID == m.UID)
 }

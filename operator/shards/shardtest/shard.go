@@ -32,6 +32,7 @@ type Shard struct {
 	instances  []*instance          // in order of creation
 	ended      map[string]*instance // deleted, and still known as such, by id
 	hosts      map[string]*host     // by instance
+	operations map[string]*operation
 	watchers   map[*watcher]struct{}
 	drains     map[string]bool // tenants whose operators move work away
 	rebuilding bool
@@ -87,7 +88,7 @@ func (c *Cluster) Shard(name string) *Shard {
 	}
 	s := &Shard{
 		name: name, cluster: c, term: 1, groups: map[groupKey]*group{}, ended: map[string]*instance{},
-		hosts: map[string]*host{}, watchers: map[*watcher]struct{}{}, drains: map[string]bool{}, touched: map[groupKey]struct{}{},
+		hosts: map[string]*host{}, operations: map[string]*operation{}, watchers: map[*watcher]struct{}{}, drains: map[string]bool{}, touched: map[groupKey]struct{}{},
 	}
 	if c.first == "" {
 		c.first = name

@@ -26,6 +26,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/hosts"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
@@ -55,6 +56,7 @@ const (
 // Shard is a shard whose leaders come and go. New makes one.
 type Shard struct {
 	storage *memory.Store
+	records map[identity.ID]*layout.InstanceRecord
 	ids     []identity.ID
 	term    uint64
 	leader  *term
@@ -71,16 +73,17 @@ type Shard struct {
 type term struct {
 	*hosts.Machines
 
-	rows *cache.Cache
-	ctx  context.Context //nolint:containedctx // the leader's: everything of it ends with that
-	stop context.CancelFunc
-	done sync.WaitGroup
+	holds *hosts.Holds
+	rows  *cache.Cache
+	ctx   context.Context //nolint:containedctx // the leader's: everything of it ends with that
+	stop  context.CancelFunc
+	done  sync.WaitGroup
 }
 
 // New returns a shard of these instances that nobody leads. judge says what becomes of each write of
 // an assignment; wrote sees those that were made.
 func New(ids []identity.ID, judge func(key string) Write, wrote func(key string, data []byte)) *Shard {
-	s := &Shard{ids: ids, judge: judge, wrote: wrote, queues: map[identity.ID][]*nstancev1.MachineWork{}, open: map[identity.ID]bool{}}
+	s := &Shard{ids: ids, records: map[identity.ID]*layout.InstanceRecord{}, judge: judge, wrote: wrote, queues: map[identity.ID][]*nstancev1.MachineWork{}, open: map[identity.ID]bool{}}
 	s.storage = memory.New(memory.Options{
 		OnWrite: func(w memory.Write) { s.wrote(w.Key, w.Data) },
 		Faults: func(c memory.Call) memory.Fault {
@@ -142,13 +145,18 @@ func (s *Shard) Lead() error {
 	s.term++
 	ctx, stop := context.WithCancel(context.Background())
 	t := &term{rows: rows, ctx: ctx, stop: stop}
+	metrics := hosts.NewMetrics(nil)
+	t.holds = hosts.NewHolds(ctx, hosts.HoldOptions{
+		Instances: records{s.records, rows}, LongestOff: func(cache.Instance) time.Duration { return 24 * time.Hour },
+		Unavailable: func(err error) error { return err }, Metrics: metrics, Now: time.Now, Log: slog.New(slog.NewTextHandler(s, nil)),
+	})
 	t.Machines = hosts.New(ctx, hosts.Options{
 		Shard: Name, Term: s.term, Store: s.storage, Cache: rows,
 		Writes: objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }},
 		Agents: func() hosts.Agents { return s }, Changed: func(fleet.GroupID) {},
 		Go:      func(f func()) { t.done.Go(f) },
 		Over:    func(err error) bool { return errors.Is(err, lease.ErrSuperseded) || errors.Is(err, context.Canceled) },
-		Metrics: hosts.NewMetrics(nil), Now: time.Now, Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Metrics: metrics, Now: time.Now, Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	for _, id := range s.ids {
 		row := cache.Instance{

@@ -57,6 +57,9 @@ const (
 	ConditionClaimed = "Claimed"
 	// ConditionFinished: the operation is Complete or Failed.
 	ConditionFinished = "Finished"
+	// ConditionOnHold: the instance of the machine is on hold for the operation. Operations that need none
+	// do not have it.
+	ConditionOnHold = "OnHold"
 )
 
 // Reasons.
@@ -108,6 +111,8 @@ const (
 
 	ReasonInstanceRunning = "InstanceRunning"
 	ReasonInstanceWaiting = "InstanceNotRunning"
+	// ReasonInstanceOff goes with Provisioned: the instance is there, and switched off on purpose.
+	ReasonInstanceOff = "PoweredOff"
 
 	// ReasonNoMatch: no selector matches, and the machine names no configuration.
 	ReasonNoMatch = "NoMatch"

@@ -280,15 +280,10 @@ type DriftedFile struct {
 
 // HoldStatus is a hold on the machine's instance.
 type HoldStatus struct {
-	// reason of the hold.
+	// reason of the hold: reboot, repave or power.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-
-	// operation that it is for.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Operation string `json:"operation,omitempty"`
 
 	// until is when it ends by itself.
 	// +optional

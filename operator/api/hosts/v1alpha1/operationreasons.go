@@ -18,6 +18,10 @@ const (
 	ReasonQueued = "Queued"
 	// ReasonRepaving: the machine is being repaved.
 	ReasonRepaving = "Repaving"
+	// ReasonOnHold: the instance cannot be put on hold, or is on hold for something else.
+	ReasonOnHold = "OnHold"
+	// ReasonPoweredOff: the machine is switched off on purpose.
+	ReasonPoweredOff = "PoweredOff"
 	// ReasonNotBegun: not all operations of the same selector are made.
 	ReasonNotBegun = "NotBegun"
 	// ReasonLimited: as many operations of the same selector are under way as may.
@@ -53,6 +57,32 @@ const (
 	ReasonChildrenFailed = "ChildrenFailed"
 	// ReasonCancelled: it was ended before it had begun.
 	ReasonCancelled = "Cancelled"
+)
+
+// Reasons of condition OnHold.
+const (
+	// ReasonHoldOwn: it was put on hold for this operation, and that ends with it.
+	ReasonHoldOwn = "Set"
+	// ReasonHoldTakenOver: it was off on hold before; that ends when the operation is complete.
+	ReasonHoldTakenOver = "TakenOver"
+	// ReasonHoldFound: it was on hold before, and stays so.
+	ReasonHoldFound = "Found"
+	// ReasonHoldKept: it stays on hold because it is off on purpose.
+	ReasonHoldKept = "KeptOff"
+	// ReasonHoldCleared goes with False: the hold was ended.
+	ReasonHoldCleared = "Cleared"
+	// ReasonHoldGone goes with False: the machine is gone, or the hold has ended by itself.
+	ReasonHoldGone = "Gone"
+)
+
+// Reasons of holds, in the words of the servers.
+const (
+	// HoldReboot: its host reboots.
+	HoldReboot = "reboot"
+	// HoldRepave: its node machine is built.
+	HoldRepave = "repave"
+	// HoldPower: it is switched off, or off and on.
+	HoldPower = "power"
 )
 
 // Reasons of events of MachineOperations.

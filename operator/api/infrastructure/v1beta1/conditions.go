@@ -191,6 +191,7 @@ const (
 	ReasonWaitingForAgent  = "WaitingForAgent"
 	ReasonWaitingForNode   = "WaitingForNode"
 	ReasonRunning          = "Running"
+	ReasonPoweredOff       = "PoweredOff"
 	ReasonUnhealthy        = "Unhealthy"
 	ReasonDraining         = "Draining"
 	ReasonDrained          = "Drained"

@@ -104,6 +104,7 @@ const (
 	InstancePending      InstanceState = "pending"
 	InstanceProvisioning InstanceState = "provisioning"
 	InstanceRunning      InstanceState = "running"
+	InstancePoweredOff   InstanceState = "powered-off"
 	InstanceUnhealthy    InstanceState = "unhealthy"
 	InstanceDraining     InstanceState = "draining"
 	InstanceTerminating  InstanceState = "terminating"

@@ -15,8 +15,6 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-
-	"nstance.dev/operator/hosts/lifecycle"
 )
 
 const account = "system:serviceaccount:nstance:nstance-node-bootstrap"
@@ -247,7 +245,7 @@ func FuzzDecide(f *testing.F) {
 			m, known = all.ByNode(strings.TrimPrefix(user, "system:node:"))
 		}
 		if !known || asked.Subject.CommonName != "system:node:"+m.NodeName || asked.Subject.String() != "CN=system:node:"+m.NodeName+",O=system:nodes" ||
-			usage != "client auth" || user == account && m.Approved >= lifecycle.MostCertificates {
+			usage != "client auth" || user == account && m.Approved >= MostApprovals {
 			t.Errorf("approved for machine %q: %s, usage %q, by %q, %d before", m.Name, asked.Subject, usage, user, m.Approved)
 		}
 	})

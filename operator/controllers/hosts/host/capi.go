@@ -28,9 +28,10 @@ func (r *Reconciler) owner(ctx context.Context, m *hostsv1.HostMachine) (*cluste
 	return capi.OwnerMachine(ctx, r.opts.Client, infra)
 }
 
-// remediation keeps Cluster API from replacing a machine whose Node is away because its host is repaved,
-// and lets it again.
-func (r *Reconciler) remediation(ctx context.Context, m *hostsv1.HostMachine, repaving bool) error {
+// remediation keeps Cluster API from replacing a machine whose Node is away because its host is repaved, reboots or is
+// switched off on purpose, and lets it again.
+func (r *Reconciler) remediation(ctx context.Context, p *pass, repaving bool) error {
+	m := p.m
 	if m.Spec.Instance == nil {
 		return nil
 	}
@@ -41,22 +42,18 @@ func (r *Reconciler) remediation(ctx context.Context, m *hostsv1.HostMachine, re
 	change := map[string]*string{}
 	skip, skips := owner.Annotations[clusterv1.MachineSkipRemediationAnnotation]
 	epoch, marked := owner.Annotations[capi.AnnotationRepaving]
-	if repaving {
-		want := epochText(m)
-		if epoch != want {
-			change[capi.AnnotationRepaving] = &want
-		}
-		if !skips {
-			value := skipped
-			change[clusterv1.MachineSkipRemediationAnnotation] = &value
-		}
-	} else {
-		if marked {
-			change[capi.AnnotationRepaving] = nil
-		}
-		if skip == skipped {
-			change[clusterv1.MachineSkipRemediationAnnotation] = nil
-		}
+	switch want := epochText(m); {
+	case repaving && epoch != want:
+		change[capi.AnnotationRepaving] = &want
+	case !repaving && marked:
+		change[capi.AnnotationRepaving] = nil
+	}
+	switch skipping := repaving || p.held && m.DeletionTimestamp.IsZero(); {
+	case skipping && !skips:
+		value := skipped
+		change[clusterv1.MachineSkipRemediationAnnotation] = &value
+	case !skipping && skip == skipped:
+		change[clusterv1.MachineSkipRemediationAnnotation] = nil
 	}
 	if len(change) == 0 {
 		return nil
@@ -68,7 +65,7 @@ func (r *Reconciler) remediation(ctx context.Context, m *hostsv1.HostMachine, re
 	if err := r.opts.Client.Patch(ctx, owner.DeepCopy(), client.RawPatch(types.MergePatchType, patch), manager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("annotations of Machine %s: %w", owner.Name, err)
 	}
-	r.opts.Log.InfoContext(ctx, "changed remediation of Machine", "machine", m.Name, "owner", owner.Name, "skipped", repaving)
+	r.opts.Log.InfoContext(ctx, "changed remediation of Machine", "machine", m.Name, "owner", owner.Name, "repaving", repaving, "on_hold", p.held)
 	return nil
 }
 

@@ -28,11 +28,14 @@ func (r *Reconciler) confirm(ctx context.Context, p *pass) error {
 	if err := r.opts.Credentials.Revoke(ctx, p.m.Name); err != nil {
 		return err
 	}
+	server, err := r.server(p.m)
+	if err != nil {
+		return err
+	}
+	if err := r.unhold(ctx, p, server); err != nil {
+		return err
+	}
 	if j.BootID != "" {
-		server, err := r.server(p.m)
-		if err != nil {
-			return err
-		}
 		request := &nstancev1.ConfirmNodeRequest{InstanceId: string(p.m.Spec.Instance.ID), Epoch: j.Epoch, NodeUid: j.NodeUID, BootId: j.BootID}
 		if err := server.ConfirmNode(ctx, request); err != nil {
 			return fmt.Errorf("confirm epoch %d of HostMachine %s: %w", j.Epoch, p.m.Name, err)
@@ -42,7 +45,7 @@ func (r *Reconciler) confirm(ctx context.Context, p *pass) error {
 	if j.Told { // and may be gone again
 		away, _ = repaving(p)
 	}
-	return r.remediation(ctx, p.m, away)
+	return r.remediation(ctx, p, away)
 }
 
 // applied writes what the Node was built from, and which Node it is, if the status does not say so.

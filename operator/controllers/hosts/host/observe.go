@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +30,7 @@ func (r *Reconciler) observe(ctx context.Context, p *pass) error {
 	}
 	shard, id := string(p.m.Spec.Instance.Shard), string(p.m.Spec.Instance.ID)
 	p.in.Host = r.opts.Reports.Host(shard, id)
-	p.in.Instance = instance(r.opts.Inventory, shard, id)
+	p.in.Instance, p.held = instance(r.opts.Inventory, shard, id, r.opts.Now())
 	owner, err := r.owner(ctx, p.m)
 	if err != nil {
 		return err
@@ -94,13 +95,15 @@ func known(in selection.Cluster) func(hostsv1.VersionReference) bool {
 	}
 }
 
-// instance is what a shard says of an instance.
-func instance(store *inventory.Store, shard, id string) lifecycle.Instance {
-	var i lifecycle.Instance
+// instance is what a shard says of an instance, and whether that is on hold.
+func instance(store *inventory.Store, shard, id string, now time.Time) (i lifecycle.Instance, held bool) {
 	store.Read(shard, func(s *inventory.Shard) {
 		in := s.Instance(id)
+		held = !inventory.HeldUntil(in, now).IsZero()
+		i.PowerHeld = held && in.GetHold().GetReason() == hostsv1.HoldPower
+		i.Off = in.GetStatus() == inventory.StatusPoweredOff
 		i.Gone, i.Complete = s.Presence(id) == inventory.Gone, s.State().Synced()
-		i.Running, i.Alive = in.GetStatus() == inventory.StatusRunning, in.GetLastSeen() != nil
+		i.Running, i.Alive = inventory.Runs(in), in.GetLastSeen() != nil
 		switch in.GetStatus() {
 		case inventory.StatusDraining, inventory.StatusTerminating, inventory.StatusTerminated:
 			i.Leaving = "the instance is " + in.GetStatus()
@@ -109,7 +112,7 @@ func instance(store *inventory.Store, shard, id string) lifecycle.Instance {
 			i.Leaving = "the instance is condemned: " + c.GetReason()
 		}
 	})
-	return i
+	return i, held
 }
 
 // look looks for the Node. The cache is believed where it has the Node that the machine has, and where

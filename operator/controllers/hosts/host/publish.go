@@ -64,6 +64,11 @@ func (r *Reconciler) publish(ctx context.Context, p *pass) error {
 			return err
 		}
 	}
+	if mode != hostsv1.ModeReset && mode != hostsv1.ModeAdopt {
+		if err := r.holdWhileBuilt(ctx, p, server); err != nil {
+			return err
+		}
+	}
 	if err := server.PutAssignment(ctx, request); err != nil {
 		return fmt.Errorf("publish epoch %d of HostMachine %s: %w", a.Epoch, p.m.Name, err)
 	}

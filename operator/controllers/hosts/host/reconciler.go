@@ -81,7 +81,7 @@ func (r *Reconciler) act(ctx context.Context, p *pass) error {
 	case lifecycle.None, lifecycle.LookAgain, lifecycle.Publish, lifecycle.RemoveNode, lifecycle.Mark:
 	}
 	if is, known := repaving(p); known {
-		if err := r.remediation(ctx, p.m, is); err != nil {
+		if err := r.remediation(ctx, p, is); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ func (r *Reconciler) release(ctx context.Context, p *pass) error {
 	if err := r.opts.Credentials.Revoke(ctx, p.m.Name); err != nil {
 		return err
 	}
-	if err := r.remediation(ctx, p.m, false); err != nil {
+	if err := r.remediation(ctx, p, false); err != nil {
 		return err
 	}
 	switch {

@@ -25,6 +25,8 @@ type Server interface {
 	PutAssignment(ctx context.Context, req *nstancev1.PutAssignmentRequest) error
 	DeleteAssignment(ctx context.Context, req *nstancev1.DeleteAssignmentRequest) error
 	ConfirmNode(ctx context.Context, req *nstancev1.ConfirmNodeRequest) error
+	SetHold(ctx context.Context, req *nstancev1.SetHoldRequest) (*nstancev1.Hold, error)
+	ClearHold(ctx context.Context, req *nstancev1.ClearHoldRequest) error
 }
 
 // Locked is a version that is locked, and what it holds.
@@ -141,6 +143,7 @@ type pass struct {
 	node   *corev1.Node // that was seen; nil: there is none
 	live   bool         // the API server itself was asked for the Node
 	wrote  bool         // a write of the status was tried
+	held   bool         // the instance is on hold
 	log    *slog.Logger
 }
 

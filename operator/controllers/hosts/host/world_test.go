@@ -142,6 +142,7 @@ type shard struct {
 	store *reports.Store
 	hosts map[string]*nstancev1.MachineState
 	puts  []*nstancev1.PutAssignmentRequest
+	holds map[string]*nstancev1.SetHoldRequest // those that are in force, by instance
 	fail  error
 }
 
@@ -194,6 +195,24 @@ func (s *shard) ConfirmNode(_ context.Context, r *nstancev1.ConfirmNodeRequest) 
 	h.Assignment.Confirmed = &nstancev1.NodeConfirmed{Epoch: r.GetEpoch(), NodeUid: r.GetNodeUid(), BootId: r.GetBootId()}
 	s.tell(r.GetInstanceId())
 	return nil
+}
+
+func (s *shard) SetHold(_ context.Context, r *nstancev1.SetHoldRequest) (*nstancev1.Hold, error) {
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	if s.holds == nil {
+		s.holds = map[string]*nstancev1.SetHoldRequest{}
+	}
+	s.holds[r.GetInstanceId()] = r
+	return &nstancev1.Hold{Reason: r.GetReason(), Until: r.GetUntil()}, nil
+}
+
+func (s *shard) ClearHold(_ context.Context, r *nstancev1.ClearHoldRequest) error {
+	if s.fail == nil && s.holds[r.GetInstanceId()].GetReason() == r.GetReason() {
+		delete(s.holds, r.GetInstanceId())
+	}
+	return s.fail
 }
 
 // report has a host report.

@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,6 +25,8 @@ type Observation struct {
 	WhyGone  string // in the server's words
 	Instance *nstancev1.InstanceStatus
 	Group    *nstancev1.GroupStatus // nil: it is not known yet
+	// HeldUntil is until when the instance is on hold; zero: it is not.
+	HeldUntil time.Time
 }
 
 // Action is what becomes of the HostMachine of an instance.
@@ -47,8 +50,9 @@ type Decision struct {
 	Own, OfGroup map[string]string
 	Unfit        []string
 	ProviderID   string
-	// Conditions, with Make and Keep.
+	// Conditions and Hold, with Make and Keep; nil: there is no hold.
 	Conditions []metav1.Condition
+	Hold       *hostsv1.HoldStatus
 }
 
 func leave(format string, args ...any) Decision {
@@ -125,13 +129,20 @@ func describe(o Observation, d Decision) Decision {
 	}
 	d.ProviderID = o.Instance.GetProviderUri()
 	d.Conditions = []metav1.Condition{provisioned(o.Instance)}
+	if !o.HeldUntil.IsZero() {
+		until := metav1.NewTime(o.HeldUntil.Truncate(time.Second))
+		d.Hold = &hostsv1.HoldStatus{Reason: o.Instance.GetHold().GetReason(), Until: &until}
+	}
 	return d
 }
 
 // provisioned says whether the host runs.
 func provisioned(in *nstancev1.InstanceStatus) metav1.Condition {
-	if in.GetStatus() == inventory.StatusRunning {
+	switch in.GetStatus() {
+	case inventory.StatusRunning:
 		return status.True(hostsv1.ConditionProvisioned, hostsv1.ReasonInstanceRunning, "the instance runs")
+	case inventory.StatusPoweredOff:
+		return status.True(hostsv1.ConditionProvisioned, hostsv1.ReasonInstanceOff, "the instance is switched off on purpose; status.hold says until when it may be")
 	}
 	return status.False(hostsv1.ConditionProvisioned, hostsv1.ReasonInstanceWaiting, fmt.Sprintf("the instance is %s", cmp.Or(in.GetStatus(), inventory.StatusUnknown)))
 }

@@ -3,6 +3,7 @@ package inventory
 import (
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -129,6 +130,32 @@ func equal(t *testing.T, what string, got, want map[string]string) {
 	for name := range got {
 		if _, ok := want[name]; !ok {
 			t.Errorf("%s: %s is not to be there", what, name)
+		}
+	}
+}
+
+// M84, M85: a HostMachine says that its instance is on hold, and that it is off on purpose.
+func TestM84M85_WhatAHostMachineSaysOfAHold(t *testing.T) {
+	until := time.Date(2026, 3, 1, 12, 0, 0, 500, time.UTC)
+	for name, c := range map[string]struct {
+		status, reason string
+		until          time.Time
+		want, hold     string
+	}{
+		"it runs":        {"running", "", time.Time{}, "True/InstanceRunning", "none"},
+		"it reboots":     {"running", "reboot", until, "True/InstanceRunning", "reboot until 2026-03-01T12:00:00Z"},
+		"it is off":      {"powered-off", "power", until, "True/PoweredOff", "power until 2026-03-01T12:00:00Z"},
+		"that has ended": {"unhealthy", "power", time.Time{}, "False/InstanceNotRunning", "none"},
+	} {
+		d := Decide(observed(both(there(nil), func(o *Observation) {
+			o.Instance.Status, o.Instance.Hold, o.HeldUntil = c.status, &nstancev1.Hold{Reason: c.reason}, c.until
+		})))
+		hold := "none"
+		if d.Hold != nil {
+			hold = d.Hold.Reason + " until " + d.Hold.Until.UTC().Format(time.RFC3339Nano)
+		}
+		if got := string(d.Conditions[0].Status) + "/" + d.Conditions[0].Reason; got != c.want || hold != c.hold {
+			t.Errorf("%s: %s, hold %s; want %s, %s", name, got, hold, c.want, c.hold)
 		}
 	}
 }

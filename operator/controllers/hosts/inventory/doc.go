@@ -9,7 +9,7 @@
 // are all of another tenant.
 //
 // It owns spec.provisioner, spec.instance and spec.providerID of what it makes, the labels of [Labels],
-// the annotation that remembers which labels came from the group, and the condition Provisioned. All else is
+// the annotation that remembers which labels came from the group, the condition Provisioned and status.hold. All else is
 // the user's or another controller's, and is in no write.
 //
 // Rights: hostmachines list watch create patch delete, their status patch; events create patch.

@@ -53,7 +53,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	case Make:
 		return ctrl.Result{}, r.make(ctx, o, d, log)
 	case Keep:
-		return ctrl.Result{}, r.keep(ctx, o.Machine, d, log)
+		var result ctrl.Result
+		if !o.HeldUntil.IsZero() { // its end is no news of the shard's
+			result.RequeueAfter = max(o.HeldUntil.Sub(r.opts.Now()), time.Millisecond)
+		}
+		return result, r.keep(ctx, o.Machine, d, log)
 	case Delete:
 		return ctrl.Result{}, r.delete(ctx, o.Machine, d, log)
 	case Leave:
@@ -87,6 +91,7 @@ func (r *Reconciler) observe(ctx context.Context, id string) (Observation, error
 	r.opts.Inventory.Read(o.Shard, func(s *inventory.Shard) {
 		o.Presence, o.Instance, o.WhyGone = s.Presence(id), s.Instance(id), s.WhyDeleted(id)
 		if o.Instance != nil {
+			o.HeldUntil = inventory.HeldUntil(o.Instance, r.opts.Now())
 			o.Group = s.Group(o.Instance.GetGroup())
 		}
 	})
@@ -141,11 +146,11 @@ func (r *Reconciler) keep(ctx context.Context, m *hostsv1.HostMachine, d Decisio
 		}
 	}
 	next := status.Next(m.Status.Conditions, d.Conditions, m.Generation, r.opts.Now())
-	if equality.Semantic.DeepEqual(status.Select(m.Status.Conditions, next), next) {
+	if equality.Semantic.DeepEqual(status.Select(m.Status.Conditions, next), next) && equality.Semantic.DeepEqual(m.Status.Hold, d.Hold) {
 		return nil
 	}
 	object := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID}}
-	object.Status.Conditions = next
+	object.Status.Conditions, object.Status.Hold = next, d.Hold
 	return ignoreGone(status.Apply(ctx, r.opts.Client, object, manager), "write the status of HostMachine "+m.Name)
 }
 

@@ -73,7 +73,7 @@ func (r *Reconciler) carry(ctx context.Context, op *hostsv1.MachineOperation, m 
 		return false, nil
 	}
 	outcome, failed := c.Carry(ctx, op, m)
-	if outcome == nil && op.Status.Deadline != nil && !r.opts.Now().Before(op.Status.Deadline.Time) {
+	if outcome == nil && op.Status.Deadline != nil && !r.opts.Now().Before(op.Status.Deadline.Add(stopWithin)) {
 		outcome = &operations.Outcome{Failed: true, Reason: hostsv1.ReasonTimeout, Message: "it was not done by its deadline"}
 		if failed != nil {
 			outcome.Message += ": " + failed.Error()
@@ -86,6 +86,9 @@ func (r *Reconciler) carry(ctx context.Context, op *hostsv1.MachineOperation, m 
 		return false, nil
 	}
 	next, err := operations.Finish(op, op.Status.Executor, *outcome, r.opts.Now())
+	if err == nil && operations.KeepsOff(op, *outcome) {
+		next, err = r.lasts(ctx, op, m, next)
+	}
 	if err != nil {
 		return false, err
 	}

@@ -8,9 +8,13 @@
 // Executors watch for operations whose label names them, claim one by its status, and end it; they write
 // nothing else of it. What an executor leaves out, such as the deadline, follows from the rest.
 //
-// It owns of an operation: the labels machine, executor and parent-uid, conditions Claimed and Finished,
-// and the state as long as nobody has claimed it. Of a claimed one it writes the end only where the
-// executor is lost or the machine is another one.
+// An operation that this process carries out itself, and that looks like a failure to the servers, begins once the
+// instance of its machine is on hold at its shard: the hold is asked for before the claim, noted in condition OnHold
+// before that, and ended after the end of the operation, by whoever leads then. Without the hold it does not begin.
 //
-// Rights: machineoperations list watch create patch delete, their status patch; hostmachines list watch.
+// It owns of an operation: the labels machine, executor and parent-uid, conditions Claimed, OnHold and Finished,
+// and the state as long as nobody has claimed it. Of a claimed one it writes the end only where the
+// executor is lost or the machine is another one. Of a machine it owns status.operations.
+//
+// Rights: machineoperations list watch create patch delete, their status patch; hostmachines list watch, their status patch.
 package operations

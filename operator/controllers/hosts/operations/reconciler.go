@@ -45,6 +45,7 @@ type Reconciler struct {
 	mu       sync.Mutex
 	counted  map[types.UID]time.Time // when the counts of a parent were written last
 	carriers map[string]Carrier      // by the name of the executor
+	holds    Holds                   // nil: not known yet
 }
 
 // New returns a reconciler.
@@ -66,6 +67,9 @@ const (
 	carryAgain = 5 * time.Second
 	offerAgain = 30 * time.Second
 )
+
+// stopWithin is how long who carries an operation out has after its deadline to stop, and to say how far it was.
+const stopWithin = 15 * time.Second
 
 // countEvery is how often the counts of children are written at most, where nothing else is new.
 const countEvery = time.Second
@@ -92,8 +96,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 
 // single carries out what comes next for an operation on one machine.
 func (r *Reconciler) single(ctx context.Context, op *hostsv1.MachineOperation) (ctrl.Result, error) {
-	in, err := r.observe(ctx, op)
+	in, m, err := r.observe(ctx, op)
 	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.release(ctx, op, m); err != nil {
 		return ctrl.Result{}, err
 	}
 	done, step, err := r.carried(ctx, op)
@@ -104,6 +111,14 @@ func (r *Reconciler) single(ctx context.Context, op *hostsv1.MachineOperation) (
 	if d.Delete {
 		return ctrl.Result{}, r.remove(ctx, op)
 	}
+	if d.Executor != "" && d.Status.State == hostsv1.OperationPending {
+		if !r.ledger.take(op, limit(in.Parent)) {
+			return ctrl.Result{RequeueAfter: shortly}, nil
+		}
+		if d, err = r.hold(ctx, op, m, d); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
 	labels := maps.Clone(op.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -113,9 +128,6 @@ func (r *Reconciler) single(ctx context.Context, op *hostsv1.MachineOperation) (
 	delete(labels, hostsv1.LabelExecutor)
 	if d.Executor != "" {
 		labels[hostsv1.LabelExecutor] = d.Executor
-		if d.Status.State == hostsv1.OperationPending && !r.ledger.take(op, limit(in.Parent)) {
-			return ctrl.Result{RequeueAfter: shortly}, nil
-		}
 	}
 	if err := r.write(ctx, op, d.Status); err != nil {
 		return ctrl.Result{}, err
@@ -239,30 +251,42 @@ func (r *Reconciler) remove(ctx context.Context, op *hostsv1.MachineOperation) e
 	return nil
 }
 
-// observe is what a decision about an operation follows from.
-func (r *Reconciler) observe(ctx context.Context, op *hostsv1.MachineOperation) (operations.Input, error) {
-	in := operations.Input{Operation: op}
-	m := &hostsv1.HostMachine{}
+// observe is what a decision about an operation follows from, and its machine; nil: there is none.
+func (r *Reconciler) observe(ctx context.Context, op *hostsv1.MachineOperation) (in operations.Input, m *hostsv1.HostMachine, err error) {
+	in.Operation, m = op, &hostsv1.HostMachine{}
 	switch err := r.opts.Client.Get(ctx, client.ObjectKey{Name: string(op.Spec.MachineRef.Name)}, m); {
 	case err == nil:
 		in.Machine = machine(m)
 		in.Machine.Executors = r.offered(m)
+		in.Machine.Hold = holdOf(m, r.opts.Now())
 	case client.IgnoreNotFound(err) != nil:
-		return in, fmt.Errorf("read HostMachine %s: %w", op.Spec.MachineRef.Name, err)
+		return in, nil, fmt.Errorf("read HostMachine %s: %w", op.Spec.MachineRef.Name, err)
+	default:
+		m = nil
 	}
 	var of hostsv1.MachineOperationList
 	if err := r.opts.Client.List(ctx, &of, client.MatchingFields{IndexMachine: string(op.Spec.MachineRef.Name)}, client.UnsafeDisableDeepCopy); err != nil {
-		return in, fmt.Errorf("list operations of HostMachine %s: %w", op.Spec.MachineRef.Name, err)
+		return in, nil, fmt.Errorf("list operations of HostMachine %s: %w", op.Spec.MachineRef.Name, err)
 	}
 	for i := range of.Items {
 		in.Others = append(in.Others, &of.Items[i])
 	}
-	var err error
 	if in.Parent, err = r.parent(ctx, op); err != nil {
-		return in, err
+		return in, nil, err
 	}
 	in.Busy, in.Full = r.ledger.around(op, limit(in.Parent), r.opts.Now())
-	return in, nil
+	return in, m, nil
+}
+
+// holdOf is the hold that is in force by what a machine says.
+func holdOf(m *hostsv1.HostMachine, now time.Time) operations.Hold {
+	var h operations.Hold
+	if s := m.Status.Hold; s != nil && s.Until != nil && now.Before(s.Until.Time) {
+		h.Reason, h.Until = s.Reason, s.Until.Time
+	}
+	c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionProvisioned)
+	h.Off = h.Reason != "" && c != nil && c.Reason == hostsv1.ReasonInstanceOff
+	return h
 }
 
 // parent is what is to be known of the operation that another one was made for.

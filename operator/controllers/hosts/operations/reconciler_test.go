@@ -368,7 +368,7 @@ func TestM75M78_OwnExecutor(t *testing.T) {
 		if _, err := s.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "b"}}); err == nil {
 			t.Error("what is worth another try is no error")
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + stopWithin)
 		s.settle()
 		s.says("b", "Failed/Timeout")
 	})

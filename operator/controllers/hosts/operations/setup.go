@@ -3,6 +3,7 @@ package operations
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
@@ -104,7 +105,7 @@ func concerning() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, ok1 := e.ObjectOld.(*hostsv1.HostMachine)
 		is, ok2 := e.ObjectNew.(*hostsv1.HostMachine)
-		return !ok1 || !ok2 || !equality.Semantic.DeepEqual(machine(was), machine(is))
+		return !ok1 || !ok2 || !equality.Semantic.DeepEqual(machine(was), machine(is)) || holdOf(was, time.Time{}) != holdOf(is, time.Time{})
 	}}
 }
 

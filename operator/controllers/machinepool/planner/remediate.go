@@ -16,11 +16,14 @@ type MachineHealth struct {
 	Leaving bool
 	// SkipRemediation: somebody asked by annotation that it be left alone.
 	SkipRemediation bool
+	// OnHold: something is done to it that looks like a failure.
+	OnHold bool
 }
 
 // Remediate returns the machines to be deleted, and so replaced, because a health check
 // gave them up: the longest broken first, and at most a fifth of the pool, but one in any
-// case, in the course of being deleted at the same time.
+// case, in the course of being deleted at the same time. One that is on hold is left alone until that
+// ends.
 func Remediate(pool []MachineHealth) []Victim {
 	budget := max(1, len(pool)/5)
 	var broken []MachineHealth
@@ -28,7 +31,7 @@ func Remediate(pool []MachineHealth) []Victim {
 		switch {
 		case p.Leaving:
 			budget--
-		case !p.FailedSince.IsZero() && !p.SkipRemediation:
+		case !p.FailedSince.IsZero() && !p.SkipRemediation && !p.OnHold:
 			broken = append(broken, p)
 		}
 	}

@@ -44,6 +44,9 @@ type Candidate struct {
 	// Repaving: its host builds its node again, so that its Node is away for some minutes. It goes
 	// last, unless somebody named it.
 	Repaving bool
+	// OnHold: something is done to it that would be lost, such as a reboot, or it is switched off on
+	// purpose. It goes last too.
+	OnHold bool
 	// NotReadySince is since when its Node is not ready; zero: it is ready, or there is
 	// none.
 	NotReadySince time.Time
@@ -66,12 +69,15 @@ const (
 	rankSick
 	rankHealthy
 	rankRepaving
+	rankOnHold
 )
 
 func (c Candidate) rank(now time.Time) rank {
 	switch {
 	case c.Requested:
 		return rankRequested
+	case c.OnHold && !c.Repaving:
+		return rankOnHold
 	case c.Repaving:
 		return rankRepaving
 	case !c.Machine:
@@ -138,6 +144,8 @@ func (ch Choice) why(c Candidate, now time.Time) string {
 		return "its machine never became a node"
 	case rankRepaving:
 		return "its host is being repaved, and all others go before it"
+	case rankOnHold:
+		return "it is on hold, and all others go before it"
 	case rankSick:
 		return fmt.Sprintf("its node has not been ready for %v", now.Sub(c.NotReadySince).Round(time.Second))
 	}

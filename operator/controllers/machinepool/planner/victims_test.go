@@ -315,6 +315,7 @@ func TestRemediate(t *testing.T) {
 		{"as many go already as may", pool(9, one, leaves), nil},
 		{"more go already than may", pool(4, one, leaves, leaves), nil},
 		{"one is to be left alone", pool(3, spared), nil},
+		{"M84: one is on hold", pool(3, MachineHealth{ID: "h", FailedSince: ago(time.Hour), OnHold: true}, one), []Victim{second}},
 		{"an empty pool", nil, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -338,5 +339,25 @@ func TestM62_RepavingGoesLast(t *testing.T) {
 	}
 	if want := []string{"i-named", "i-sick", "i-healthy", "i-repaving-sick", "i-repaving-never"}; !slices.Equal(got, want) {
 		t.Errorf("chosen %v, want %v", got, want)
+	}
+}
+
+// M84: an instance that is on hold goes after all others, and one that somebody named goes nevertheless.
+func TestM84_OnHoldGoesLast(t *testing.T) {
+	held := func(c *Candidate) { c.OnHold = true }
+	all := []Candidate{
+		works("i-held-sick", 9).but(held).but(notReady(time.Hour)), works("i-held-never", 8).but(held).but(neverJoined), works("i-held-off", 7).but(held),
+		works("i-healthy", 1), works("i-sick", 2).but(notReady(time.Hour)), works("i-named", 1).but(held).but(marked("")),
+	}
+	got := (Choice{Policy: Oldest}).pick(all, 4, now)
+	var ids []string
+	for _, v := range got {
+		ids = append(ids, v.ID)
+	}
+	if want := []string{"i-named", "i-sick", "i-healthy", "i-held-sick"}; !slices.Equal(ids, want) {
+		t.Errorf("chosen %v, want %v", ids, want)
+	}
+	if why := got[len(got)-1].Why; why != "it is on hold, and all others go before it" {
+		t.Errorf("chosen because %q", why)
 	}
 }
