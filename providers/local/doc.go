@@ -62,8 +62,9 @@
 // directories .deleted (marks), .locks, .new and .trash.
 //
 // The environment of a machine is small and holds nothing of the server's:
-// PATH, HOME, TMPDIR, NSTANCE_MACHINE_DIR, NSTANCE_AGENT (the agent's binary)
-// and NSTANCE_SERVER_ADDR_FILE (leader.json).
+// PATH, HOME, TMPDIR, NSTANCE_MACHINE_DIR, NSTANCE_AGENT (the agent's binary),
+// NSTANCE_SERVER_ADDR_FILE (leader.json), and NSTANCE_MACHINE_ADDRESS where
+// machines are said to have addresses.
 //
 // The package needs Linux 5.10 or newer, and a directory on a local file system.
 package local

@@ -24,7 +24,8 @@ type Options struct {
 	Room map[string]int
 
 	// Addresses are those of which each machine is said to have one, by its id; zero: none
-	// is known, as all share those of the box. Nothing can be reached there.
+	// is known, as all share those of the box. Nothing can be reached there unless the user
+	// data sees to it.
 	Addresses netip.Prefix
 
 	Shard string           // names the machines' URIs; "local"

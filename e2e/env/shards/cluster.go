@@ -67,6 +67,7 @@ type Cluster struct {
 	deleteShare  string            // of a shard's machines, that may be deleted within a minute
 	demand       map[string]object // group of mode demand, by tenant
 	userData     string            // template of the machines
+	addresses    string            // network of the addresses that they are said to have
 	nodeMachines bool
 	demandServer object // what servers are told of demand besides prices
 
@@ -90,6 +91,7 @@ func New(t testing.TB, groups map[string]Groups, options ...Option) *Cluster {
 	c := &Cluster{
 		t: t, box: box.New(t), shards: map[string]*shard{}, conns: map[string]*grpc.ClientConn{},
 		drainTimeout: 90 * time.Second, deleteShare: "25%", userData: local.DefaultUserData,
+		addresses: "10.77.0.0/16",
 	}
 	for _, option := range options {
 		option(c)

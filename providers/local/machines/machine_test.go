@@ -1,6 +1,7 @@
 package machines
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,9 +42,10 @@ func TestStatus(t *testing.T) {
 func TestS14_DirectoryIsPrivateAndUserDataIsNoArgument(t *testing.T) {
 	t.Setenv("NSTANCE_ENCRYPTION_KEY", "server-secret")
 	d := empty(t)
+	d.opts.Addresses = netip.MustParsePrefix("10.77.0.0/16")
 	req := request(t)
 	req.UserData = []byte("# nonce-secret\n" + userData)
-	_, err := d.Create(t.Context(), req)
+	machine, err := d.Create(t.Context(), req)
 	must(t, err)
 	p := awaitStatus(t, d, req.InstanceID, driver.Running)
 
@@ -75,6 +77,7 @@ func TestS14_DirectoryIsPrivateAndUserDataIsNoArgument(t *testing.T) {
 		"NSTANCE_MACHINE_DIR=" + dir,
 		"NSTANCE_AGENT=" + d.opts.Agent,
 		"NSTANCE_SERVER_ADDR_FILE=" + filepath.Join(d.store.Root, "leader.json"),
+		"NSTANCE_MACHINE_ADDRESS=" + machine.IPv4.String(),
 	} {
 		if !strings.Contains("\n"+strings.Join(env, "\n")+"\n", "\n"+want+"\n") {
 			t.Errorf("the environment lacks %s: %q", want, env)

@@ -15,8 +15,12 @@ import (
 	"nstance.dev/server/driver"
 )
 
-// envAgent tells the user data where the agent's binary is.
-const envAgent = "NSTANCE_AGENT"
+// What user data is told besides: where the agent's binary is, and the address that its machine is
+// said to have, where there are addresses.
+const (
+	envAgent   = "NSTANCE_AGENT"
+	envAddress = "NSTANCE_MACHINE_ADDRESS"
+)
 
 // prologue is what a new process runs until it is known to be recorded. It
 // waits for a line; the end of the pipe instead means that the server is gone,
@@ -61,7 +65,7 @@ func (all *Machines) spawn(id identity.ID) (_ *exec.Cmd, release *os.File, err e
 	defer gate.Close()
 	cmd := exec.Command("/bin/sh", "-c", prologue, filepath.Join(dir, store.UserDataFile))
 	cmd.Dir = dir
-	cmd.Env = all.environment(dir)
+	cmd.Env = all.environment(id)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = gate, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -73,13 +77,17 @@ func (all *Machines) spawn(id identity.ID) (_ *exec.Cmd, release *os.File, err e
 
 // environment is all that a machine learns from the server's. The rest may hold
 // secrets, and a machine elsewhere would not have it either.
-func (all *Machines) environment(dir string) []string {
+func (all *Machines) environment(id identity.ID) []string {
+	dir := all.store.Dir(id)
 	env := []string{
 		"HOME=" + dir,
 		identity.EnvMachineDir + "=" + dir,
 		envAgent + "=" + all.opts.Agent,
 		identity.EnvProvider + "=local",
 		identity.EnvServerAddrFile + "=" + all.opts.LeaderFile,
+	}
+	if address := all.opts.addressOf(id); address.IsValid() {
+		env = append(env, envAddress+"="+address.String())
 	}
 	for _, name := range []string{"PATH", "TMPDIR"} {
 		if value, ok := os.LookupEnv(name); ok {
