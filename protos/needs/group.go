@@ -3,9 +3,11 @@ package needs
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Selector chooses objects by their labels, as in Kubernetes.
@@ -28,6 +30,51 @@ func (s Selector) Canonical() string {
 	}
 	b = append(b, ';')
 	return string(appendRequirements(b, NormalRequirements(s.MatchExpressions)))
+}
+
+// ParseSelector returns the selector of a canonical text; false: the text is none of one.
+func ParseSelector(text string) (Selector, bool) {
+	var s Selector
+	labels, expressions, ok := strings.Cut(text, ";")
+	if !ok {
+		return s, false
+	}
+	for label := range fields(labels, "|") {
+		key, value, ok := strings.Cut(label, "=")
+		if !ok {
+			return s, false
+		}
+		if s.MatchLabels == nil {
+			s.MatchLabels = map[string]string{}
+		}
+		s.MatchLabels[unescape(key)] = unescape(value)
+	}
+	for expression := range fields(expressions, "|") {
+		parts := strings.SplitN(expression, ":", 3)
+		if len(parts) < 3 {
+			return s, false
+		}
+		operator, err := strconv.ParseUint(parts[1], 10, 8)
+		if err != nil || operator > uint64(DoesNotExist) {
+			return s, false
+		}
+		r := Requirement{Key: unescape(parts[0]), Operator: Operator(operator)}
+		for value := range strings.SplitSeq(parts[2], ",") {
+			if r.Operator == In || r.Operator == NotIn {
+				r.Values = append(r.Values, unescape(value))
+			}
+		}
+		s.MatchExpressions = append(s.MatchExpressions, r)
+	}
+	return s, s.Canonical() == text
+}
+
+// fields splits a text; an empty one has none.
+func fields(text, separator string) iter.Seq[string] {
+	if text == "" {
+		return func(func(string) bool) {}
+	}
+	return strings.SplitSeq(text, separator)
 }
 
 // CoLocation names what has to be in one topology domain: one required term of a Pod's

@@ -2,8 +2,10 @@ package needs
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -307,4 +309,51 @@ func BenchmarkFingerprint(b *testing.B) {
 	for b.Loop() {
 		p.Fingerprint()
 	}
+}
+
+func TestParseSelector(t *testing.T) {
+	for _, s := range []Selector{
+		{},
+		{MatchLabels: map[string]string{"app": "db", "example.com/tier": ""}},
+		{MatchExpressions: []Requirement{
+			{Key: "team", Operator: In, Values: []string{"x", "y"}}, {Key: "team", Operator: NotIn, Values: []string{"z"}},
+			{Key: "a", Operator: Exists}, {Key: "b", Operator: DoesNotExist},
+		}},
+		{MatchLabels: map[string]string{"a|b": ";,", "%7C": "é"}, MatchExpressions: []Requirement{{Key: ":", Values: []string{",", "|"}}}},
+	} {
+		got, ok := ParseSelector(s.Canonical())
+		if !ok || got.Canonical() != s.Canonical() {
+			t.Errorf("%s: %+v, %t", s.Canonical(), got, ok)
+		}
+	}
+	for _, text := range []string{"", "app=db", "app;", "a=b|;", ";a:2:x", ";a:4:x", ";a:x:y", ";a:0", "b=1|a=1;", ";a:0:y,x", "a=%7;", "a=%41;"} {
+		if s, ok := ParseSelector(text); ok {
+			t.Errorf("%q is none, and was read as %+v", text, s)
+		}
+	}
+}
+
+// What a canonical text says is what was written, and no text is a trap.
+func FuzzParseSelector(f *testing.F) {
+	f.Add(uint64(1), "a=b;c:0:d")
+	for seed := range uint64(100) {
+		f.Add(seed, ";")
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, text string) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		s := Selector{MatchExpressions: randomRequirements(r, 3)}
+		for range r.IntN(3) {
+			if s.MatchLabels == nil {
+				s.MatchLabels = map[string]string{}
+			}
+			s.MatchLabels[pick(r)] = pick(r)
+		}
+		got, ok := ParseSelector(s.Canonical())
+		if !ok || !maps.Equal(got.MatchLabels, s.MatchLabels) || !reflect.DeepEqual(NormalRequirements(got.MatchExpressions), NormalRequirements(s.MatchExpressions)) {
+			t.Fatalf("%+v became %+v, %t", s, got, ok)
+		}
+		if got, ok := ParseSelector(text); ok && got.Canonical() != text {
+			t.Fatalf("%q was read as %s", text, got.Canonical())
+		}
+	})
 }

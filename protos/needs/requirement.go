@@ -2,6 +2,7 @@ package needs
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,4 +168,13 @@ func appendPercent(b []byte, s string) []byte {
 		}
 	}
 	return b
+}
+
+// unescape is the other way round. What appendPercent has not written it leaves as it is.
+func unescape(s string) string {
+	plain, err := url.PathUnescape(s)
+	if err != nil {
+		return s
+	}
+	return plain
 }

@@ -216,6 +216,31 @@ func TestCoLocation(t *testing.T) {
 	}
 }
 
+// What is written for a selector of namespaces is read as the same selector.
+func TestLabelSelector(t *testing.T) {
+	for _, s := range []*metav1.LabelSelector{
+		{},
+		{MatchLabels: map[string]string{"team": "x", "example.com/empty": ""}},
+		{MatchLabels: map[string]string{"a": "b"}, MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "team", Operator: metav1.LabelSelectorOpIn, Values: []string{"x", "y"}}, {Key: "team", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"z"}},
+			{Key: "here", Operator: metav1.LabelSelectorOpExists}, {Key: "away", Operator: metav1.LabelSelectorOpDoesNotExist},
+		}},
+	} {
+		want, err := metav1.LabelSelectorAsSelector(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := LabelSelector(CanonicalSelector(s)); !ok || got.String() != want.String() {
+			t.Errorf("%s was read as %v, %t", want, got, ok)
+		}
+	}
+	for _, text := range []string{"", "team=x", ";team:0:a b", "a b=c;"} {
+		if got, ok := LabelSelector(text); ok {
+			t.Errorf("%q was read as %s", text, got)
+		}
+	}
+}
+
 func TestPenalties(t *testing.T) {
 	classes, err := ParseClasses([]byte(`priorityClasses: {payments: {interruptionPenalty: "50", reclamationPenalty: 5}, batch: {interruptionPenalty: "0.01"}}`))
 	if err != nil {

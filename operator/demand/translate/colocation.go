@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	"nstance.dev/protos/needs"
@@ -68,4 +69,19 @@ func Selector(selector *metav1.LabelSelector) needs.Selector {
 		s.MatchExpressions = append(s.MatchExpressions, needs.Requirement{Key: e.Key, Operator: operator, Values: e.Values})
 	}
 	return s
+}
+
+// LabelSelector returns the selector of Kubernetes of which [CanonicalSelector] returns a text; false:
+// there is none that it accepts.
+func LabelSelector(canonical string) (labels.Selector, bool) {
+	read, ok := needs.ParseSelector(canonical)
+	if !ok {
+		return nil, false
+	}
+	s := &metav1.LabelSelector{MatchLabels: read.MatchLabels}
+	for _, r := range read.MatchExpressions {
+		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator.String()), Values: r.Values})
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return selector, err == nil
 }

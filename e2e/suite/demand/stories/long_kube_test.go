@@ -20,6 +20,7 @@ import (
 // long are the stories that take a minute or more.
 var long = []story{
 	{"apart", apart},
+	{"near", near},
 	{"two-hundred", twoHundred},
 	{"budget-that-never-allows", budgetThatNeverAllows},
 	{"bare-pods", barePods},
@@ -58,6 +59,31 @@ func apart(s *teller) {
 		s.t.Errorf("the Pods are on %v", on)
 	}
 	s.still(wrong, "db")
+}
+
+// A Pod that has to be in the zone of Pods of a namespace that it selects by a label has a Node bought there, and not
+// where machines are bought first.
+func near(s *teller) {
+	s.deploy(1, pod("db", "1500m", inZone("c")))
+	s.expect("db", 1)
+	s.deploy(1, pod("web", "900m", func(p *corev1.PodTemplateSpec) {
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelTopologyZone, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
+			}},
+		}}
+	}))
+	s.expect("web", 1)
+	for name := range s.nodesOf("web") {
+		if zone := s.node(name).Labels[corev1.LabelTopologyZone]; zone != "c" {
+			s.t.Errorf("Node %s is in zone %s", name, zone)
+		}
+	}
+	list, err := s.Client.CoreV1().Nodes().List(s.t.Context(), metav1.ListOptions{LabelSelector: "nstance.dev/instance-id"})
+	if err != nil || len(list.Items) != 2 {
+		s.t.Errorf("%d Nodes were bought, want 2: %v", len(list.Items), err)
+	}
 }
 
 // wrong is after what time a Node would go that were taken for surplus: after the delay of the

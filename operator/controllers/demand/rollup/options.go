@@ -26,7 +26,8 @@ type Options struct {
 	// Translation returns how Pods are translated now.
 	Translation func() translate.Options
 
-	// Cache is for claims, volumes, storage classes, Pods and DaemonSets.
+	// Cache is for claims, volumes, storage classes, Pods and DaemonSets, and for Namespaces once a Pod has to be
+	// near Pods of those that it selects.
 	Cache client.Reader
 	// Writer acknowledges requests. It has limits of its own.
 	Writer client.Client

@@ -2,11 +2,13 @@ package rollup
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
@@ -43,24 +45,59 @@ func (c *Controller) near(ctx context.Context) {
 		if err != nil {
 			continue // the API server lets none through that is invalid
 		}
-		var on []string
-		for _, namespace := range term.Namespaces {
-			if strings.HasPrefix(namespace, needs.NamespaceSelectorPrefix) {
-				continue // namespaces are not read here
-			}
-			var pods corev1.PodList
-			if err := c.opts.Cache.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-				c.opts.Log.WarnContext(ctx, "can't read the Pods that others have to be near", "namespace", namespace, "error", err)
-				return // the cache ends with the process
-			}
-			for i := range pods.Items {
-				if p := &pods.Items[i]; p.Spec.NodeName != "" && !translate.Terminal(p) {
-					on = append(on, p.Spec.NodeName)
-				}
-			}
+		on, err := c.runOn(ctx, term.Namespaces, selector)
+		if err != nil {
+			c.opts.Log.WarnContext(ctx, "can't read the Pods that others have to be near", "namespaces", term.Namespaces, "error", err)
+			return // the cache ends with the process
 		}
 		c.tally.SetNear(group, on)
 	}
+}
+
+// runOn returns the Node of each Pod that runs, in namespaces of a term.
+func (c *Controller) runOn(ctx context.Context, of []string, selector labels.Selector) (on []string, err error) {
+	namespaces, err := c.namespaces(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	for _, namespace := range namespaces {
+		var pods corev1.PodList
+		if err := c.opts.Cache.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list Pods: %w", err)
+		}
+		for i := range pods.Items {
+			if p := &pods.Items[i]; p.Spec.NodeName != "" && !translate.Terminal(p) {
+				on = append(on, p.Spec.NodeName)
+			}
+		}
+	}
+	return on, nil
+}
+
+// namespaces returns those of a term, each once: those that it names, and those that it selects now. The
+// Namespaces of the cluster are read once a Pod selects some.
+func (c *Controller) namespaces(ctx context.Context, of []string) ([]string, error) {
+	var all []string
+	for _, namespace := range of {
+		canonical, selects := strings.CutPrefix(namespace, needs.NamespaceSelectorPrefix)
+		if !selects {
+			all = append(all, namespace)
+			continue
+		}
+		selector, ok := translate.LabelSelector(canonical)
+		if !ok {
+			continue // somebody else wrote this request: it selects nothing
+		}
+		var selected corev1.NamespaceList
+		if err := c.opts.Cache.List(ctx, &selected, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list Namespaces: %w", err)
+		}
+		for i := range selected.Items {
+			all = append(all, selected.Items[i].Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // known are the machines that UpcomingNodes speak of: they are there before a shard has said

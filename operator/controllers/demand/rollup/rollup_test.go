@@ -572,53 +572,84 @@ func TestFullCheck(t *testing.T) {
 }
 
 // A Pod that has to be in the zone of another one counts in the shard of that zone, and goes there as soon as the other
-// one runs.
+// one runs, whether it names the namespace of the other one or selects it.
 func TestAPodGoesToTheZoneOfThoseItHasToBeNear(t *testing.T) {
 	shards := []split.Shard{{ID: "a", Zone: "za"}, {ID: "b", Zone: "zb"}, {ID: "c", Zone: "zc"}}
-	for _, zone := range shards {
-		run(t, func(o *rollup.Options) { o.Shards = func() []split.Shard { return shards } }, func(t *testing.T, w *world) {
-			where := func() (shard string) {
-				for _, s := range w.take() {
-					if s.cores >= 7 {
-						shard = s.shard
-					}
-				}
-				return shard
-			}
-			for _, s := range shards {
-				n := node("n-"+s.ID, "p://"+s.ID)
-				n.Labels[corev1.LabelTopologyZone] = s.Zone
-				w.c.Node(n, false)
-				w.machines = append(w.machines, rollup.Machine{Shard: s.ID, Instance: nodes.Instance{ID: "i-" + s.ID, ProviderURI: "p://" + s.ID}})
-				w.c.Opened(s.ID)
-			}
-			database := pod("db", 1, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "db"} })
-			if err := w.api.Create(t.Context(), database.DeepCopy()); err != nil {
-				t.Fatal(err)
-			}
-			w.c.Pod(database, false)
-			w.c.Pod(pod("web", 7, func(p *corev1.Pod) {
-				p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-					TopologyKey: corev1.LabelTopologyZone, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
-				}}}}
-			}), false)
-			w.after(time.Minute)
-			if where() == "" {
-				t.Fatal("the Pod counts nowhere while nothing runs")
-			}
-			placed := database.DeepCopy()
-			on("n-" + zone.ID)(placed)
-			if err := w.api.Delete(t.Context(), database.DeepCopy()); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.api.Create(t.Context(), placed.DeepCopy()); err != nil {
-				t.Fatal(err)
-			}
-			w.c.Pod(placed, false)
-			w.after(2 * time.Second)
-			if got := where(); got != zone.ID {
-				t.Errorf("the other Pod runs in shard %s, and this one counts in %s", zone.ID, got)
-			}
-		})
+	db := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}
+	selected := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: metav1.LabelSelectorOpIn, Values: []string{"x", "y"}}}}
+	for _, term := range []struct {
+		name string
+		corev1.PodAffinityTerm
+		finds bool
+	}{
+		{"its own namespace", corev1.PodAffinityTerm{LabelSelector: db}, true},
+		{"a namespace by name", corev1.PodAffinityTerm{LabelSelector: db, Namespaces: []string{"other", "shop"}}, true},
+		{"a selected namespace", corev1.PodAffinityTerm{LabelSelector: db, NamespaceSelector: selected}, true},
+		{"selected or named", corev1.PodAffinityTerm{LabelSelector: db, NamespaceSelector: selected, Namespaces: []string{"shop"}}, true},
+		{"every namespace", corev1.PodAffinityTerm{LabelSelector: db, NamespaceSelector: &metav1.LabelSelector{}}, true},
+		{"another one by name", corev1.PodAffinityTerm{LabelSelector: db, Namespaces: []string{"other"}}, false},
+		{"selected ones without it", corev1.PodAffinityTerm{LabelSelector: db, NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "z"}}}, false},
+	} {
+		for _, zone := range shards {
+			t.Run(term.name+" in "+zone.ID, func(t *testing.T) { goesNear(t, shards, zone, term.PodAffinityTerm, term.finds) })
+		}
 	}
+}
+
+// goesNear has a Pod wait for one that starts to run in a zone, and expects it to go there, or to stay where it was.
+func goesNear(t *testing.T, shards []split.Shard, zone split.Shard, term corev1.PodAffinityTerm, finds bool) {
+	run(t, func(o *rollup.Options) { o.Shards = func() []split.Shard { return shards } }, func(t *testing.T, w *world) {
+		where := func() (shard string) {
+			for _, s := range w.take() {
+				if s.cores >= 7 {
+					shard = s.shard
+				}
+			}
+			return shard
+		}
+		for _, s := range shards {
+			n := node("n-"+s.ID, "p://"+s.ID)
+			n.Labels[corev1.LabelTopologyZone] = s.Zone
+			w.c.Node(n, false)
+			w.machines = append(w.machines, rollup.Machine{Shard: s.ID, Instance: nodes.Instance{ID: "i-" + s.ID, ProviderURI: "p://" + s.ID}})
+			w.c.Opened(s.ID)
+		}
+		database := pod("db", 1, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "db"} })
+		for _, o := range []client.Object{
+			database.DeepCopy(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: database.Namespace, Labels: map[string]string{"team": "x"}}},
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: map[string]string{"team": "z"}}},
+		} {
+			if err := w.api.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.c.Pod(database, false)
+		term.TopologyKey = corev1.LabelTopologyZone
+		w.c.Pod(pod("web", 7, func(p *corev1.Pod) {
+			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}}
+		}), false)
+		w.after(time.Minute)
+		before := where()
+		if before == "" {
+			t.Fatal("the Pod counts nowhere while nothing runs")
+		}
+		placed := database.DeepCopy()
+		on("n-" + zone.ID)(placed)
+		if err := w.api.Delete(t.Context(), database.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.api.Create(t.Context(), placed.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		w.c.Pod(placed, false)
+		w.after(11 * time.Second)
+		want := zone.ID
+		if !finds {
+			want = before
+		}
+		if got := where(); got != want {
+			t.Errorf("the other Pod runs in shard %s, this one counted in %s, and now in %s", zone.ID, before, got)
+		}
+	})
 }
