@@ -78,8 +78,8 @@ RACE := CGO_ENABLED=1 go test -race -cpu 1
 INPROCESS := ./e2e/sim/... ./e2e/perf/bench
 # These read pages and scripts that are in no module or in another one: they always run too.
 OUTSIDE   := ./admin/cli ./server/config ./tools/image ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
-# These run processes, and wait for them most of the time: two packages at once. The detector is
-# in the programs.
+# These run processes, and wait for them most of the time: two packages at once, and four tests of each.
+# The detector is in the programs.
 PROCESSES := ./e2e/suite/processes ./e2e/suite/configs ./e2e/repo/docs ./e2e/env/shards ./e2e/env/crowd ./e2e/suite/hostile ./e2e/suite/demand
 # By default a program with the detector waits for a second before it exits.
 PROGRAMS  := E2E_PROGRAMS='$(CURDIR)/bin/race' GORACE=atexit_sleep_ms=0
@@ -94,7 +94,7 @@ test: build race ## Run all tests with the race detector
 	$(RACE) -timeout 15m -count=1 $(TESTFLAGS) $(OUTSIDE)
 	go test -timeout 15m -run TestS24 $(TESTFLAGS) ./server/groups ./server/config/requests # large files: their build tag says why not with the detector
 	go test -timeout 15m -count=1 $(TESTFLAGS) $$(go list ./e2e/... | grep -vxF "$$(go list $(INPROCESS) $(PROCESSES))")
-	$(PROGRAMS) go test -timeout 15m -count=1 -p 2 $(TESTFLAGS) $(PROCESSES)
+	$(PROGRAMS) go test -timeout 15m -count=1 -p 2 -parallel 4 $(TESTFLAGS) $(PROCESSES)
 	go test -timeout 15m -skip 'TestOpsim$$' $(TESTFLAGS) ./e2e/sim/opsim # its package says why not with the detector
 	go test -timeout 15m -run TestSeedsRepeat $(TESTFLAGS) ./e2e/sim # nor this one
 

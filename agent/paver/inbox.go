@@ -153,10 +153,7 @@ func (p *Paver) takeAssignment(ctx context.Context, m *nstancev1.MachineAssignme
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a.Mode == assignment.Reset && a.Epoch == p.inbox.reset {
-		return nil // carried out before; its journal is gone with everything else
-	}
-	fresh, err := transition.Accept(p.state, p.inbox.assignment, a)
+	fresh, err := transition.Accept(p.state, p.inbox.assignment, p.inbox.reset, a)
 	if err != nil {
 		p.problems["EpochConflict"] = journal.Cut(err.Error())
 		return err

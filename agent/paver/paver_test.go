@@ -368,6 +368,33 @@ func TestACorruptJournalTouchesNothing(t *testing.T) {
 	})
 }
 
+// TestM41_WhatWasToldBeforeAReset: a word that was on its way builds nothing on a host that was reset; the first of the
+// next machine, whose epoch follows from what the host reports, does.
+func TestM41_WhatWasToldBeforeAReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := paved(t)
+		defer func() { w.stop() }()
+		m := pavertest.Assignment(6, reset, "1")
+		m.Template = nil
+		w.take(m)
+		w.until("reset", in(isReset))
+		for _, epoch := range []int64{1, 5, 6} {
+			if err := w.paver.Take(t.Context(), pavertest.Work(pavertest.Assignment(epoch, repave, "2"))); err == nil {
+				t.Errorf("epoch %d was taken", epoch)
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		s := w.status()
+		if s.GetStage() != isReset || s.GetEpoch() != 6 || len(w.runner.Runs()) > 0 || w.exists(state+"/assignment.json") {
+			t.Fatalf("%v; %v run", s, w.runner.Runs())
+		}
+		w.order(s.GetEpoch()+1, pave, "2")
+		w.join(7)
+		w.until("running", in(runs))
+	})
+}
+
 // TestWhatIsIgnoredIsSaid: the report has it.
 func TestM41_WhatIsIgnoredIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

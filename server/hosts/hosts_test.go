@@ -156,6 +156,27 @@ func TestM40_TheAssignmentIsReplayedAtEachConnect(t *testing.T) {
 	})
 }
 
+// TestM46_AMachineThatBootsAgainIsConfirmedAgain: a host that waits for its Node believes what it is told of
+// the boot that runs alone.
+func TestM46_AMachineThatBootsAgainIsConfirmedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.newID()
+		l := w.lead(1, id)
+		defer l.end()
+		l.connect(id)
+		l.mustPut(id, paving(1), credentialFor(1, 1, time.Hour))
+		l.mustConfirmBoot(id, 1, "node-1", "boot-1")
+		l.expectSent("the first boot", "assignment 1 PAVE", "credential 1/1", "confirmed 1 node-1")
+		l.mustConfirmBoot(id, 1, "node-1", "boot-1")
+		l.expectSent("the same again")
+		l.mustConfirmBoot(id, 1, "node-1", "boot-2")
+		l.expectSent("the second boot", "confirmed 1 node-1")
+		if rec := w.stored(id); rec.Confirmed == nil || rec.Confirmed.BootID != "boot-2" {
+			t.Errorf("stored %+v", rec.Confirmed)
+		}
+	})
+}
+
 func mustMessage(t *testing.T, l *leader, id identity.ID) *nstancev1.MachineAssignment {
 	t.Helper()
 	a, _ := l.find(id).stored()

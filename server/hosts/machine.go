@@ -47,9 +47,13 @@ type stream struct {
 // sent is what a host knows by what was sent on its stream. It is forgotten with the stream.
 type sent struct {
 	epoch      int64
-	credential int32  // its sequence; 0: none
-	confirmed  string // UID of the Node; empty: none
+	credential int32 // its sequence; 0: none
+	confirmed  confirmation
 }
+
+// confirmation is a Node that has joined, and the boot of its machine: a host believes what is said of
+// the boot that runs (M46). The zero value is none.
+type confirmation struct{ nodeUID, bootID string }
 
 // find returns what is known of a machine; nil: nothing.
 func (b *book) find(id identity.ID) *machine {
@@ -193,8 +197,8 @@ func (m *machine) nextOfAssignment(now time.Time) (w work, ok bool, err error) {
 			then:    s,
 		}, true, nil
 	}
-	if c := a.rec.Confirmed; c != nil && s.confirmed != c.NodeUID {
-		s.confirmed = c.NodeUID
+	if c := a.rec.Confirmed; c != nil && s.confirmed != (confirmation{c.NodeUID, c.BootID}) {
+		s.confirmed = confirmation{c.NodeUID, c.BootID}
 		return work{
 			kind:    "confirmation",
 			message: &nstancev1.MachineWork{Work: &nstancev1.MachineWork_NodeConfirmed{NodeConfirmed: a.confirmed()}},

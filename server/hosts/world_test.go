@@ -262,7 +262,12 @@ func (l *leader) mustPut(id identity.ID, a *nstancev1.MachineAssignment, c *nsta
 
 func (l *leader) mustConfirm(id identity.ID, epoch int64, uid string) {
 	l.w.t.Helper()
-	if err := l.Confirm(l.w.t.Context(), l.row(id), &nstancev1.ConfirmNodeRequest{Epoch: epoch, NodeUid: uid, BootId: "boot"}); err != nil {
+	l.mustConfirmBoot(id, epoch, uid, "boot")
+}
+
+func (l *leader) mustConfirmBoot(id identity.ID, epoch int64, uid, boot string) {
+	l.w.t.Helper()
+	if err := l.Confirm(l.w.t.Context(), l.row(id), &nstancev1.ConfirmNodeRequest{Epoch: epoch, NodeUid: uid, BootId: boot}); err != nil {
 		l.w.t.Fatalf("confirm epoch %d: %v", epoch, err)
 	}
 }

@@ -288,10 +288,18 @@ func Unwritten(v View, step Step, r Result) (j journal.Journal, counted bool) {
 var errUnwritten = errors.New("the journal cannot be written")
 
 // Accept decides about an assignment that came in (M41). Stored is the last accepted one; nil if
-// there is none. An error says why it is ignored; one that was accepted before is no error, and
-// fresh is false.
-func Accept(j journal.Journal, stored *assignment.Assignment, a assignment.Assignment) (fresh bool, err error) {
+// there is none. Reset is the epoch of the reset that was carried out since: the journal that would
+// refuse what was told before it is gone with it; 0: there was none. An error says why it is ignored;
+// one that was accepted before is no error, and fresh is false.
+func Accept(j journal.Journal, stored *assignment.Assignment, reset int64, a assignment.Assignment) (fresh bool, err error) {
 	epoch, hash, uid := j.Epoch, j.Hash, j.MachineUID
+	switch {
+	case a.Epoch > reset:
+	case a.Epoch == reset && a.Mode == assignment.Reset:
+		return false, nil
+	default:
+		return false, fmt.Errorf("assignment of epoch %d is ignored: the host was reset by epoch %d since", a.Epoch, reset)
+	}
 	if stored != nil && stored.Epoch >= epoch {
 		epoch, hash, uid = stored.Epoch, stored.Configuration.Hash, stored.MachineUID
 	}

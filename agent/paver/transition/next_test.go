@@ -184,21 +184,29 @@ func TestNext(t *testing.T) {
 func TestM41_Accept(t *testing.T) {
 	second, otherUID := order(2, assignment.Repave, "2"), order(1, assignment.Pave, "1")
 	otherUID.MachineUID = "uid-2"
+	late := order(3, assignment.Repave, "3") // was on its way when the host was reset
+	resets := order(4, assignment.Reset, "1")
 	for _, tt := range []struct {
 		name   string
 		stored *assignment.Assignment
+		reset  int64
 		a      assignment.Assignment
 		fresh  bool
 		err    string
 	}{
-		{"a newer one", nil, second, true, ""},
-		{"the same again", nil, order(1, assignment.Pave, "1"), false, ""},
-		{"an older one", &second, order(1, assignment.Pave, "1"), false, "epoch 2 was accepted before"},
-		{"an equal epoch with another hash", nil, order(1, assignment.Pave, "2"), false, "EpochConflict"},
-		{"also of one that is not begun yet", &second, order(2, assignment.Repave, "3"), false, "EpochConflict"},
-		{"an equal epoch for another machine", nil, otherUID, false, "EpochConflict"},
+		{"a newer one", nil, 0, second, true, ""},
+		{"the same again", nil, 0, order(1, assignment.Pave, "1"), false, ""},
+		{"an older one", &second, 0, order(1, assignment.Pave, "1"), false, "epoch 2 was accepted before"},
+		{"an equal epoch with another hash", nil, 0, order(1, assignment.Pave, "2"), false, "EpochConflict"},
+		{"also of one that is not begun yet", &second, 0, order(2, assignment.Repave, "3"), false, "EpochConflict"},
+		{"an equal epoch for another machine", nil, 0, otherUID, false, "EpochConflict"},
+		{"an older one after a reset", nil, 4, late, false, "the host was reset by epoch 4 since"},
+		{"an equal one after a reset", nil, 4, order(4, assignment.Pave, "1"), false, "the host was reset by epoch 4 since"},
+		{"the reset again", nil, 4, resets, false, ""},
+		{"the first one of the next machine", nil, 4, order(5, assignment.Pave, "1"), true, ""},
+		{"the first one of a machine after a restart", nil, 0, late, true, ""},
 	} {
-		fresh, err := transition.Accept(running(), tt.stored, tt.a)
+		fresh, err := transition.Accept(running(), tt.stored, tt.reset, tt.a)
 		if fresh != tt.fresh || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %v, %v", tt.name, fresh, err)
 		}

@@ -33,7 +33,12 @@ type rules struct {
 	accept func(journal.Journal, *assignment.Assignment, assignment.Assignment) (bool, error)
 }
 
-func right() rules { return rules{transition.Next, transition.After, transition.Accept} }
+func right() rules { return rules{transition.Next, transition.After, accept} }
+
+// accept is for a host that is not reset.
+func accept(j journal.Journal, stored *assignment.Assignment, a assignment.Assignment) (bool, error) {
+	return transition.Accept(j, stored, 0, a)
+}
 
 // world is a host with a disk, machines and an API server, in memory. Every write may be the last
 // thing that the process does.

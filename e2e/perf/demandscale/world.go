@@ -16,6 +16,10 @@ import (
 // shard is the name of the one that there is.
 const shard = "a"
 
+// roomForMany lets an API server keep 100,000 Pods and as many CapacityRequests, without collecting garbage all
+// the time. It takes as much only where there are so many.
+const roomForMany = "GOMEMLIMIT=11GiB"
+
 // delay is for how long a Node is not needed before it goes.
 const delay = 10 * time.Second
 
@@ -46,6 +50,7 @@ func newWorld(t testing.TB, values map[string]any) *world {
 	c := demandcluster.Start(t, demandcluster.Options{Shards: servers, Values: values, Kube: kube.Config{
 		NodeMonitorGrace: 5 * time.Minute,
 		Flags:            map[kube.Component][]string{kube.ControllerManager: fast, kube.Scheduler: fast},
+		Env:              map[kube.Component][]string{kube.APIServer: {roomForMany}},
 	}})
 	return &world{c, t, servers}
 }

@@ -3,6 +3,7 @@
 package operator_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -100,8 +102,12 @@ func store(t *testing.T, client dynamic.ResourceInterface, object *unstructured.
 	if !has {
 		return stored
 	}
-	stored.Object["status"] = status
-	stored, err = client.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{})
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A controller may have written it already, which is no conflict with a status.
+	stored, err = client.Patch(t.Context(), object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		t.Fatalf("set the status of %s %s: %v", object.GetKind(), object.GetName(), err)
 	}

@@ -127,6 +127,9 @@ func (s Stage) building() bool {
 	}
 }
 
+// joining is whether a host waits for its Node to join.
+func (s Stage) joining() bool { return s == StageBoot || s == StageJoin }
+
 // Report is what a host says of itself.
 type Report struct {
 	// Epoch is the highest that the host has accepted; 0: none. Stage is about it.
@@ -197,10 +200,17 @@ type Stored struct {
 	// MachineUID is that of the HostMachine that it was made for, Version what is to be built.
 	MachineUID string
 	Version    hostsv1.VersionReference
-	// Confirmed is the UID of the Node that the host was told has joined; empty: none was.
-	Confirmed string
+	// Confirmed is the UID of the Node that the host was told has joined, ConfirmedBootID the boot
+	// of its machine; empty: none was.
+	Confirmed, ConfirmedBootID string
 	// CredentialMissing: the shard has no credential for it, and it is not confirmed.
 	CredentialMissing bool
+}
+
+// tells is whether the host knows from this that the Node has joined. A host that still waits for
+// that believes it of the boot that runs alone (M46): one that has booted again is told again.
+func (s *Stored) tells(r *Report, node, boot string) bool {
+	return s.Confirmed == node && (s.ConfirmedBootID == boot || !r.Stage.joining())
 }
 
 // running returns the slot that runs; nil: none does.

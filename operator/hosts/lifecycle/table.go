@@ -39,13 +39,14 @@ func Decide(in Input, now time.Time) Decision {
 //	 8  what was assigned runs and its Node has joined         mark it, write it down, tell the host
 //	 6  the host has not what was assigned, or no credential   publish, with a new credential if needed
 //	 7  the host builds                                        wait; remove the Node of the old machine; what had
-//	                                                           joined before is assigned as the next epoch
+//	                                                           joined before, and what is tried for ever and cannot
+//	                                                           join or is not wanted, is assigned as the next epoch
 //	 9  the Node is gone, seen twice                           assign the next epoch, mode Repave
 //	10  the host gave up                                       mark what it went back to; try again if asked
 //	11  a repave would build something else                    nothing: deleting the Node is the user's word
 //	12  else                                                   keep the marks of the Node right
 //
-// Rows 5, 9 and a new try of row 10 begin something: they wait while the machine is paused or on hold for power (row 3),
+// Rows 5, 9 and a new try of rows 7 and 10 begin something: they wait while the machine is paused or on hold for power (row 3),
 // while nothing can be built (row 4), and row 9 while the brake is on.
 func decide(in Input, now time.Time) Decision {
 	m := in.Machine
@@ -84,6 +85,9 @@ func decide(in Input, now time.Time) Decision {
 	case forgotten(in):
 		return rebuild(in)
 	case in.Host.Report.Stage.building():
+		if d, another := replaced(in); another {
+			return d
+		}
 		return building(in)
 	case gone(in):
 		return missed(in)
@@ -155,13 +159,18 @@ func next(in Input) int64 {
 // was restored from a backup, or made anew.
 func behind(in Input) bool {
 	a := assigned(in.Machine)
-	return a != nil && next(in) > a.Epoch+1
+	return a != nil && (next(in) > a.Epoch+1 || wiped(in.Host.Report, a.Epoch))
+}
+
+// wiped is whether a host was reset by an epoch, or a later one: it takes no other assignment of it.
+func wiped(r *Report, epoch int64) bool {
+	return r != nil && r.Stage == StageReset && r.Epoch >= epoch
 }
 
 // first is row 5: the host was told nothing, as far as the status knows.
 func first(in Input) Decision {
 	m, r := in.Machine, in.Host.Report
-	if s := in.Host.Stored; s != nil && s.MachineUID == string(m.UID) && s.Mode != hostsv1.ModeReset && (r == nil || r.Epoch <= s.Epoch) {
+	if s := in.Host.Stored; s != nil && s.MachineUID == string(m.UID) && s.Mode != hostsv1.ModeReset && (r == nil || r.Epoch <= s.Epoch) && !wiped(r, s.Epoch) {
 		return Decision{Row: RowFirst, Action: Recover, Reason: fmt.Sprintf("the shard keeps epoch %d of this machine, of which its status knows nothing", s.Epoch)}
 	}
 	wait := func(format string, args ...any) Decision {
@@ -255,7 +264,7 @@ func confirm(in Input, slot Slot) (d Decision, done bool) {
 	m, a := in.Machine, assigned(in.Machine)
 	version := applied(m)
 	s := in.Host.Stored
-	told := s == nil || s.Epoch != a.Epoch || s.Confirmed == in.Node.UID
+	told := s == nil || s.Epoch != a.Epoch || s.tells(in.Host.Report, in.Node.UID, slot.BootID)
 	if version != nil && same(version.VersionReference, a.VersionReference) && refers(m) == in.Node.UID && in.Node.Marked && told {
 		return Decision{}, true
 	}
@@ -272,7 +281,7 @@ func unheard(in Input) bool {
 	version := applied(m)
 	return running != nil && running.Epoch == a.Epoch && running.BootID != "" && in.Host.Report.failed(a.Epoch) == nil &&
 		refers(m) != "" && version != nil && same(version.VersionReference, a.VersionReference) &&
-		s != nil && s.Epoch == a.Epoch && s.Confirmed == ""
+		s != nil && s.Epoch == a.Epoch && (s.Confirmed == "" || s.Confirmed == refers(m) && gone(in) && !s.tells(in.Host.Report, refers(m), running.BootID))
 }
 
 // publish is row 6: host or shard do not have what was assigned. Nothing is said twice without need:
@@ -319,43 +328,9 @@ func usable(m *hostsv1.HostMachine, now time.Time) bool {
 	return now.Before(j.IssuedAt.Add(j.ExpiresAt.Sub(j.IssuedAt.Time) / 2))
 }
 
-// building is row 7: the host builds what it was told. A Node that the kubelet of before has made is
-// deleted between the end of its machine and the start of the next one, whose kubelet then makes a
-// Node of its own; later it would lose a Node that it believes to have.
-func building(in Input) Decision {
-	r, rep := in.Host.Report, in.Machine.Status.Repave
-	d := Decision{Row: RowBuilding, Reason: "the host is in stage " + string(r.Stage)}
-	if rep != nil && rep.ReplacedBootID != "" && in.Node.there() && in.Node.BootID == rep.ReplacedBootID && r.running() == nil && r.Stage != StageJoin {
-		d.Action, d.Reason = RemoveNode, "the machine that the Node is of is stopped"
-		d.Joined = Joined{NodeUID: in.Node.UID, ResourceVersion: in.Node.ResourceVersion}
-	}
-	return d
-}
-
 // adopts is whether what is assigned is what a host ran already.
 func adopts(m *hostsv1.HostMachine) bool {
 	return m.Status.Repave != nil && m.Status.Repave.Mode == hostsv1.ModeAdopt
-}
-
-// forgotten is whether a host builds again what had joined: it has lost its journal, or the machine
-// before it heard of that. No credential is made for what has joined, so it would wait for one for ever;
-// and what was taken over cannot be taken over again.
-func forgotten(in Input) bool {
-	a, r, s := assigned(in.Machine), in.Host.Report, in.Host.Stored
-	if adopts(in.Machine) {
-		return r.failed(a.Epoch) != nil && r.running() == nil
-	}
-	return r.Stage.building() && r.running() == nil && r.CredentialNeeded && r.Epoch == a.Epoch && s != nil && s.Epoch == a.Epoch && s.Confirmed != ""
-}
-
-// rebuild assigns what a host builds again as an epoch of its own, with a credential of its own: the same
-// version, as nobody has asked for another. Its Node may be there still: the new machine takes it over.
-func rebuild(in Input) Decision {
-	d := Decision{Row: RowBuilding, Action: Assign, Reason: "the host builds again what had joined, and has no credential"}
-	d.Assignment = Assignment{
-		Mode: hostsv1.ModeRepave, Epoch: next(in), Reason: ReasonRetried, ExpectedNodeUID: in.Node.UID, Version: assigned(in.Machine).VersionReference,
-	}
-	return begin(in, d)
 }
 
 // missed is row 9: the Node that the machine has is gone.

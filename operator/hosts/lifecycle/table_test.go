@@ -72,7 +72,7 @@ func live(uid, boot string) Node {
 func runs() Input {
 	in := builds(StageJoin)
 	in.Host.Report.Stage = StageRunning
-	in.Host.Stored.Confirmed = "node-1"
+	in.Host.Stored.Confirmed, in.Host.Stored.ConfirmedBootID = "node-1", "boot-1"
 	in.Node = live("node-1", "boot-1")
 	in.Node.Marked, in.Node.MachineUID = true, "uid-m"
 	in.Machine.Status.NodeRef = &hostsv1.NodeReference{Name: "m", UID: "node-1"}
@@ -208,6 +208,14 @@ func TestM42_FirstAssignment(t *testing.T) {
 		}), Decision{Row: RowFirst, Action: Assign, Assignment: but(pave(), func(a *Assignment) { a.ExpectedNodeUID = "old" })}},
 		{"the host was reset before", with(fresh(), func(in *Input) { in.Host.Report = &Report{Epoch: 4, Stage: StageReset} }),
 			Decision{Row: RowFirst, Action: Assign, Assignment: but(pave(), func(a *Assignment) { a.Epoch = 5 })}},
+		{"M41: the host was reset by that epoch, as nobody knew when it was assigned", with(told(), func(in *Input) { in.Host.Report = &Report{Epoch: 1, Stage: StageReset} }),
+			Decision{Row: RowFirst, Action: Assign, Assignment: but(pave(), func(a *Assignment) { a.Epoch = 2 })}},
+		{"M41: and by a later one", with(told(), func(in *Input) { in.Host.Report = &Report{Epoch: 4, Stage: StageReset} }),
+			Decision{Row: RowFirst, Action: Assign, Assignment: but(pave(), func(a *Assignment) { a.Epoch = 5 })}},
+		{"M41: by an earlier one", with(told(), func(in *Input) {
+			in.Machine.Status.Configuration.Assigned.Epoch, in.Machine.Status.Repave.Epoch, in.Machine.Status.Repave.Join.Epoch = 2, 2, 2
+			in.Host.Stored.Epoch, in.Host.Report = 2, &Report{Epoch: 1, Stage: StageReset}
+		}), Decision{Row: RowTold, Action: None}},
 		{"the host is being reset", with(fresh(), func(in *Input) { in.Host.Report = &Report{Epoch: 4, Stage: StageResetting} }), wait},
 		{"M6: the shard keeps a reset for it", with(fresh(), func(in *Input) {
 			in.Host.Stored = &Stored{Epoch: 4, Mode: hostsv1.ModeReset, MachineUID: "uid-of-before", Version: version(1)}
@@ -336,6 +344,48 @@ func TestM50M57_WhileTheHostBuilds(t *testing.T) {
 	}...))
 }
 
+// Row 7, M61: what has nothing to go back to is tried for ever. It is replaced once it has failed, where something else is
+// desired, a user asks, or its certificates are used up (M43). What replaces something is first given up (M59), and
+// what has joined stays.
+func TestM43M59M61_WhatIsTriedForEverIsReplaced(t *testing.T) {
+	wait := Decision{Row: RowBuilding, Action: None}
+	again := func(epoch int64, mode hostsv1.AssignmentMode, v int32) Decision {
+		return Decision{Row: RowBuilding, Action: Assign, Assignment: Assignment{Mode: mode, Epoch: epoch, Version: version(v), Reason: ReasonRetried}}
+	}
+	first := func(stage Stage, attempts int32) Input {
+		return with(builds(stage), func(in *Input) { in.Host.Report.Attempts = attempts })
+	}
+	later := func(stage Stage, attempts int32) Input {
+		return with(repaves(stage), func(in *Input) { in.Host.Report.Attempts = attempts })
+	}
+	other := func(in *Input) { in.Desired.Version = ref(3) }
+	asked := func(in *Input) { in.Machine.Annotations = map[string]string{hostsv1.AnnotationRetry: "1"} }
+	used := func(in *Input) {
+		in.Machine.Status.Repave.Certificates = &hostsv1.CertificateStatus{Epoch: in.Machine.Status.Repave.Epoch, Approved: MostCertificates}
+	}
+	test(t, []row{
+		{"the first, and nothing is asked", first(StageBoot, 9), wait},
+		{"another version is desired", with(first(StageFetch, 1), other), again(2, hostsv1.ModePave, 3)},
+		{"and it has not failed", with(first(StageFetch, 0), other), wait},
+		{"and the machine is paused", with(with(first(StageFetch, 1), other), func(in *Input) { in.Machine.Spec.Paused = true }), Decision{Row: RowBlocked, Action: None}},
+		{"nothing is desired any more", with(first(StageFetch, 1), func(in *Input) { in.Desired.Version = nil }), wait},
+		{"a user asks", with(first(StageBoot, 1), asked), again(2, hostsv1.ModePave, 1)},
+		{"which was asked before", with(with(first(StageBoot, 1), asked), func(in *Input) { in.Machine.Status.Repave.Retry = "1" }), wait},
+		{"its certificates are used up", with(first(StageBoot, 1), used), again(2, hostsv1.ModePave, 1)},
+		{"and it joins still", with(first(StageJoin, 0), used), wait},
+		{"one is left", with(with(first(StageBoot, 1), used), func(in *Input) { in.Machine.Status.Repave.Certificates.Approved-- }), wait},
+		{"those of an earlier epoch", with(with(first(StageBoot, 1), used), func(in *Input) { in.Machine.Status.Repave.Certificates.Epoch = 0 }), wait},
+		{"a repave that will be given up", with(with(later(StageBoot, 3), used), other), wait},
+		{"a repave of a host that has lost what it replaces", with(later(StageBoot, 4), used), again(3, hostsv1.ModeRepave, 2)},
+		{"which a user asks for", with(later(StageBoot, 4), asked), again(3, hostsv1.ModeRepave, 2)},
+		{"what has joined, and cannot be swept", with(first(StageSweep, 9), other), wait},
+		{"what has joined, and cannot be written down", with(first(StageCommit, 9), asked), wait},
+		{"what had joined", with(with(first(StageBoot, 9), other), func(in *Input) {
+			in.Machine.Status.NodeRef, in.Node = &hostsv1.NodeReference{Name: "m", UID: "node-1"}, live("node-1", "boot-0")
+		}), wait},
+	})
+}
+
 // Row 7, M61: what had joined and is built again, because the host has lost its journal, gets an epoch and a
 // credential of its own: nothing would come for the one that has joined.
 func TestM61_AHostThatHasForgottenItsMachine(t *testing.T) {
@@ -402,6 +452,22 @@ func TestM46M48M58_Joined(t *testing.T) {
 			in.Host.Stored.Confirmed, in.Host.Report.Stage = "", StageJoin
 			in.Node = Node{Presence: NodeAbsent, Confirmed: true}
 		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", Version: version(1), BootID: "boot-1", Epoch: 1, Told: true}}},
+		{"the host has booted again before it was told: it is told of that boot", with(runs(), func(in *Input) {
+			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID, in.Node.BootID = StageJoin, "boot-8", "boot-8"
+		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", ResourceVersion: "7", Version: version(1), BootID: "boot-8", Epoch: 1}}},
+		{"and while it waits to try again", with(runs(), func(in *Input) {
+			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID, in.Node.BootID = StageBoot, "boot-8", "boot-8"
+		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", ResourceVersion: "7", Version: version(1), BootID: "boot-8", Epoch: 1}}},
+		{"and its Node is gone by now", with(runs(), func(in *Input) {
+			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID = StageJoin, "boot-8"
+			in.Node = Node{Presence: NodeAbsent, Confirmed: true}
+		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", Version: version(1), BootID: "boot-8", Epoch: 1, Told: true}}},
+		{"its Node was not seen with that boot yet", with(runs(), func(in *Input) {
+			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID = StageJoin, "boot-8"
+		}), wait},
+		{"the host was told, and boots again: nothing is said", with(runs(), func(in *Input) {
+			in.Host.Report.Slots[0].BootID, in.Node.BootID = "boot-8", "boot-8"
+		}), Decision{Row: RowSteady, Action: None}},
 		{"the same version was built again", with(join(), func(in *Input) {
 			in.Machine.Status.Configuration.Assigned.VersionReference = version(1)
 			in.Host.Report.Slots[0].Version = version(1)

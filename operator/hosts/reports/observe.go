@@ -15,7 +15,7 @@ func observe(known bool, m *nstancev1.MachineState) lifecycle.Host {
 	if a := m.GetAssignment(); a != nil {
 		h.Stored = &lifecycle.Stored{
 			Epoch: a.GetEpoch(), Mode: modes[a.GetMode()], MachineUID: a.GetMachineUid(), Version: Version(a.GetConfiguration()),
-			Confirmed: a.GetConfirmed().GetNodeUid(), CredentialMissing: a.GetCredentialMissing(),
+			Confirmed: a.GetConfirmed().GetNodeUid(), ConfirmedBootID: a.GetConfirmed().GetBootId(), CredentialMissing: a.GetCredentialMissing(),
 		}
 	}
 	return h

@@ -147,7 +147,7 @@ func TestObserve(t *testing.T) {
 			Drift:   []*nstancev1.MachineDrift{{Path: "/x"}},
 		},
 		Assignment: &nstancev1.AssignmentState{
-			MachineUid: "mu", Epoch: 2, Mode: nstancev1.MachineMode_MACHINE_MODE_REPAVE, Configuration: v, CredentialMissing: true, Confirmed: &nstancev1.NodeConfirmed{NodeUid: "nu"},
+			MachineUid: "mu", Epoch: 2, Mode: nstancev1.MachineMode_MACHINE_MODE_REPAVE, Configuration: v, CredentialMissing: true, Confirmed: &nstancev1.NodeConfirmed{NodeUid: "nu", BootId: "nb"},
 		},
 	})
 	want := lifecycle.Host{
@@ -158,7 +158,7 @@ func TestObserve(t *testing.T) {
 			Preflight: []lifecycle.Check{{ID: "root"}, {ID: "cgroup-v2"}, {ID: "swap", Message: "on", Failed: true}, {ID: "disk", Message: "it was not checked yet", Failed: true}},
 			Failure:   &lifecycle.Failure{Epoch: 2, Stage: lifecycle.StageJoin, Reason: "JoinTimeout", Message: "m", Outcome: lifecycle.OutcomeHeld},
 		},
-		Stored: &lifecycle.Stored{Epoch: 2, Mode: hostsv1.ModeRepave, MachineUID: "mu", Version: ref, Confirmed: "nu", CredentialMissing: true},
+		Stored: &lifecycle.Stored{Epoch: 2, Mode: hostsv1.ModeRepave, MachineUID: "mu", Version: ref, Confirmed: "nu", ConfirmedBootID: "nb", CredentialMissing: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

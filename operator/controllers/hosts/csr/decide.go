@@ -12,12 +12,11 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"nstance.dev/operator/hosts/lifecycle"
 )
 
 const (
-	// MostApprovals is how many certificates are approved for one assignment: a machine that loses
-	// the first while it joins may ask again, and no more than that.
-	MostApprovals = 3
 	// patience is how long a request may wait for its machine to report that it boots.
 	patience = time.Minute
 
@@ -138,7 +137,7 @@ func joining(r Request, fleet Fleet) Decision {
 		return deny(m.Name, "its credential is of epoch %d, and epoch %d is assigned", m.CredentialEpoch, m.Epoch)
 	case m.Stage == After:
 		return deny(m.Name, "the machine does not boot or join")
-	case m.Approved >= MostApprovals && !counted:
+	case m.Approved >= lifecycle.MostCertificates && !counted:
 		return deny(m.Name, "%d certificates were approved for epoch %d, the most that are", m.Approved, m.Epoch)
 	case m.Stage == Before && r.Age < patience:
 		return Decision{Verdict: Wait, Machine: m.Name, Reason: "the machine has not reported that it boots"}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"nstance.dev/operator/hosts/lifecycle"
 )
 
 const account = "system:serviceaccount:nstance:nstance-node-bootstrap"
@@ -245,7 +247,7 @@ func FuzzDecide(f *testing.F) {
 			m, known = all.ByNode(strings.TrimPrefix(user, "system:node:"))
 		}
 		if !known || asked.Subject.CommonName != "system:node:"+m.NodeName || asked.Subject.String() != "CN=system:node:"+m.NodeName+",O=system:nodes" ||
-			usage != "client auth" || user == account && m.Approved >= MostApprovals {
+			usage != "client auth" || user == account && m.Approved >= lifecycle.MostCertificates {
 			t.Errorf("approved for machine %q: %s, usage %q, by %q, %d before", m.Name, asked.Subject, usage, user, m.Approved)
 		}
 	})

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// fleetFor is how long an answer about all machines is good for: what this process has begun
-	// and seen end since is known besides.
+	// fleetFor is how long an answer about all machines is good for where it says that a machine has to
+	// wait: what this process has begun and seen end since is known besides.
 	fleetFor = time.Second
 	// unsureFor is how long a repave counts of which it is not known whether it was written.
 	unsureFor = 30 * time.Second
@@ -198,11 +198,14 @@ func (b *brake) leave(machine string) []string {
 	return b.next()
 }
 
-// lookAtFleet looks at all machines, if that was not done just now; the brake's mutex is held.
+// recent is whether all machines were looked at just now; the brake's mutex is held.
+func (b *brake) recent(now time.Time) bool {
+	since := now.Sub(b.fleet.at)
+	return !b.fleet.at.IsZero() && since >= 0 && since < fleetFor
+}
+
+// lookAtFleet looks at all machines; the brake's mutex is held.
 func (b *brake) lookAtFleet(ctx context.Context, now time.Time) error {
-	if since := now.Sub(b.fleet.at); !b.fleet.at.IsZero() && since >= 0 && since < fleetFor {
-		return nil
-	}
 	var machines hostsv1.HostMachineList
 	if err := b.opts.Client.List(ctx, &machines, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list HostMachines: %w", err)
@@ -232,8 +235,11 @@ func (b *brake) lookAtFleet(ctx context.Context, now time.Time) error {
 // braked says why a machine has to wait, and which ones have not to any more; the brake's mutex is held.
 func (b *brake) braked(ctx context.Context, machine string) (why string, woken []string, err error) {
 	now := b.opts.Now()
-	if err := b.lookAtFleet(ctx, now); err != nil {
-		return "", nil, err
+	looked := !b.recent(now)
+	if looked {
+		if err := b.lookAtFleet(ctx, now); err != nil {
+			return "", nil, err
+		}
 	}
 	was := b.state.On()
 	released, err := b.released(ctx)
@@ -259,6 +265,12 @@ func (b *brake) braked(ctx context.Context, machine string) (why string, woken [
 		b.opts.Notice(ctx, hostsv1.EventFleetBrake, "Repave",
 			"%d of %d Nodes of host machines are missing, more than %d within a few minutes: machines are repaved one by one; if that is meant, set annotation %s on a MachineConfiguration",
 			len(b.missing), b.fleet.machines, limit, hostsv1.AnnotationReleaseBrake)
+	}
+	if b.repaving(machine, now) == 0 && !looked {
+		// It is this machine's turn, unless another process has begun one since.
+		if err := b.lookAtFleet(ctx, now); err != nil {
+			return "", nil, err
+		}
 	}
 	return b.state.Why(b.repaving(machine, now)), nil, nil
 }

@@ -197,3 +197,34 @@ func TestM87_TheNextOneIsLookedAt(t *testing.T) {
 		}
 	})
 }
+
+// M87: it is this machine's turn only if no other process has begun one: where two lead for a moment, what the cache
+// has of the other one's counts, however short ago the fleet was looked at.
+func TestM87_AnotherProcessHasBegunOne(t *testing.T) {
+	run(t, func(w *world) {
+		name := func(i int) string { return fmt.Sprintf("m%d", i) }
+		w.configuration("gpu", 1)
+		for i := range 6 {
+			w.running(name(i), w.reference("gpu", 1))
+		}
+		w.instances()
+		for i := range 5 {
+			w.deleteNode(name(i))
+			w.must(w.pass(name(i)))
+		}
+		w.after(lifecycle.ConfirmAfter)
+		w.lock = errRefused
+		if err := w.pass("m0"); err == nil { // the fleet was looked at
+			t.Fatal("the version was locked")
+		}
+		w.lock = nil
+		m := w.get("m1")
+		m.Status.Configuration.Assigned.Epoch, m.Status.NodeRef.UID = 2, ""
+		m.Status.Repave = &hostsv1.RepaveStatus{Epoch: 2, Mode: hostsv1.ModeRepave, Reason: lifecycle.ReasonNodeDeleted}
+		w.must(w.api.Status().Update(t.Context(), m))
+		w.must(w.pass("m0"))
+		if m := w.get("m0"); m.Status.Configuration.Assigned.Epoch != 1 || m.Status.Repave.Held == nil || m.Status.Repave.Held.Reason != lifecycle.HeldBrake {
+			t.Errorf("m0 is repaved while m1 is: %+v", m.Status.Repave)
+		}
+	})
+}
