@@ -13,11 +13,12 @@ const mostAttempts = 3
 
 // building is row 7: the host builds what it was told. A Node that the kubelet of before has made is
 // deleted between the end of its machine and the start of the next one, whose kubelet then makes a
-// Node of its own; later it would lose a Node that it believes to have.
+// Node of its own; later it would lose a Node that it believes to have. The Node that the machine has, of a host that has
+// lost its journal, is left for the new kubelet to take over.
 func building(in Input) Decision {
 	r, rep := in.Host.Report, in.Machine.Status.Repave
 	d := Decision{Row: RowBuilding, Reason: "the host is in stage " + string(r.Stage)}
-	if rep != nil && rep.ReplacedBootID != "" && in.Node.there() && in.Node.BootID == rep.ReplacedBootID && r.running() == nil && r.Stage != StageJoin {
+	if rep != nil && rep.ReplacedBootID != "" && in.Node.there() && in.Node.UID != refers(in.Machine) && in.Node.BootID == rep.ReplacedBootID && r.running() == nil && r.Stage != StageJoin {
 		d.Action, d.Reason = RemoveNode, "the machine that the Node is of is stopped"
 		d.Joined = Joined{NodeUID: in.Node.UID, ResourceVersion: in.Node.ResourceVersion}
 	}

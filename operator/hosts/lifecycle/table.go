@@ -70,7 +70,7 @@ func decide(in Input, now time.Time) Decision {
 	}
 	slot := joined(in.Host.Report, in.Node, now)
 	switch {
-	case slot != nil && slot.Epoch == a.Epoch && in.Host.Report.failed(a.Epoch) == nil && !gone(in):
+	case slot != nil && slot.Epoch == a.Epoch && in.Host.Report.failed(a.Epoch) == nil && (!gone(in) || outdated(m)):
 		if d, done := confirm(in, *slot); !done {
 			return d
 		}
@@ -120,6 +120,13 @@ func due(in Input, held Held) Held {
 func gone(in Input) bool {
 	ref := refers(in.Machine)
 	return ref != "" && (in.Node.Presence == NodeAbsent || in.Node.there() && in.Node.UID != ref)
+}
+
+// outdated is whether a machine has the Node of another version than is assigned: one that was gone back to, before
+// the host built what is assigned after all. That this Node is gone was no word about the one that has joined since.
+func outdated(m *hostsv1.HostMachine) bool {
+	a, version := assigned(m), applied(m)
+	return version != nil && !same(version.VersionReference, a.VersionReference)
 }
 
 // begin is a decision that begins something, or says why that waits (rows 3 and 4).

@@ -340,6 +340,7 @@ func TestM50M57_WhileTheHostBuilds(t *testing.T) {
 		{"the new one runs and may take the Node for its own", with(impostor(StageBoot), func(in *Input) { in.Host.Report.Slots = repaves(StageJoin).Host.Report.Slots }), wait},
 		{"the new kubelet is waited for", impostor(StageJoin), wait},
 		{"a Node of another boot", with(impostor(StageBoot), func(in *Input) { in.Node.BootID = "boot-9" }), wait},
+		{"M48: the machine has it, and its host has lost its journal", with(impostor(StageBoot), func(in *Input) { in.Machine.Status.NodeRef.UID = "node-2" }), wait},
 		{"it is not known which boot was replaced", with(impostor(StageBoot), func(in *Input) { in.Machine.Status.Repave.ReplacedBootID = "" }), wait},
 	}...))
 }
@@ -472,6 +473,10 @@ func TestM46M48M58_Joined(t *testing.T) {
 			in.Machine.Status.Configuration.Assigned.VersionReference = version(1)
 			in.Host.Report.Slots[0].Version = version(1)
 		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-2", ResourceVersion: "7", Version: version(1), BootID: "boot-2", Epoch: 2}}},
+		{"M48: what was gone back to had a Node, and the host has built it after all", with(join(), func(in *Input) { in.Machine.Status.NodeRef.UID = "node-1" }), confirm},
+		{"and that Node is gone, and nothing has joined", with(join(), func(in *Input) {
+			in.Machine.Status.NodeRef.UID, in.Node = "node-1", Node{Presence: NodeAbsent, Confirmed: true}
+		}), wait},
 		{"the host commits meanwhile", with(join(), func(in *Input) { in.Host.Report.Stage = StageRunning }), confirm},
 		{"the host has rebooted: the Node has another boot and stays", with(runs(), func(in *Input) { in.Node.BootID = "boot-8" }), Decision{Row: RowSteady, Action: None}},
 		{"the shard is out of sight", with(join(), func(in *Input) { in.Host.Known = false }), Decision{Row: RowBlocked, Action: None}},
