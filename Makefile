@@ -242,7 +242,7 @@ test-configs: build-local ## Make 20,000 random configurations from seed FIRST (
 
 .PHONY: sim-mistakes
 sim-mistakes: ## Demand that the simulator finds each seeded mistake
-	go test -timeout 60m -count=1 -v -tags mistakes ./e2e/sim ./e2e/sim/opsim ./e2e/sim/demandsim ./e2e/sim/hostsim -run TestMistakesAreFound
+	go test -timeout 60m -count=1 -v -tags mistakes ./e2e/sim ./e2e/sim/opsim ./e2e/sim/demandsim ./e2e/sim/hostsim ./e2e/sim/pavesim -run TestMistakesAreFound
 
 .PHONY: cover
 cover: build ## Run all tests and show the coverage by function

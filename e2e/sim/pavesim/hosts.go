@@ -142,6 +142,7 @@ func (w *world) startPaver(h *host) {
 		panic(fmt.Sprintf("pavesim: %v", err))
 	}
 	h.agent.told = [3]bool{}
+	w.oracle.started(h)
 	w.notef("%s: a paver starts", h.name)
 }
 
@@ -156,8 +157,8 @@ func (w *world) goOn(h *host, c *machine.Parked) {
 	w.result.Fired["step "+string(c.Step.Kind)]++
 	w.result.Fired["steps"]++
 	dies := ""
-	if fmt.Sprint(w.result.Fired["steps"]) == w.setting("step") {
-		dies = w.setting("dies")
+	if fmt.Sprint(w.result.Fired["steps"]) == w.text("step") {
+		dies = w.text("dies")
 	}
 	switch {
 	case dies == "before" || w.chance("dies"):
@@ -191,7 +192,7 @@ const (
 // bad is whether the content of a hash has a fault.
 func (w *world) bad(hash string, of int) bool {
 	n, known := w.hashes[hash]
-	return known && n%4 == of && !w.calm
+	return known && n%4 == of && !w.calm && !w.mended[n]
 }
 
 // ends are the steps by which a machine is stopped.

@@ -49,6 +49,7 @@ func (w *world) live(h *host) {
 		if k == nil {
 			k = &kubelet{}
 			h.kubelets[r.Boot] = k
+			w.oracle.booted(h, r)
 		}
 		if k.active != r.Kubelet || k.restarts != r.Restarts {
 			k.active, k.registered, k.restarts = r.Kubelet, false, r.Restarts

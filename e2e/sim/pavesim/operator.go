@@ -74,7 +74,7 @@ type process struct {
 
 // launch starts a process, whose cache holds what is there now.
 func (w *world) launch(name string) {
-	if w.processes[name] != nil {
+	if w.processes[name] != nil || w.calm && name != survivor {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -172,8 +172,8 @@ func (p *process) through(c cluster.Call, do func() error) error {
 	hit := ""
 	if c.Writes {
 		w.result.Fired["writes"]++
-		if fmt.Sprint(w.result.Fired["writes"]) == w.setting("hit") {
-			hit = w.setting("with")
+		if fmt.Sprint(w.result.Fired["writes"]) == w.text("hit") {
+			hit = w.text("with")
 		}
 	}
 	switch {

@@ -15,8 +15,10 @@ import (
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/transition"
 	"nstance.dev/e2e/sim/pavesim/cluster"
+	"nstance.dev/e2e/sim/pavesim/machine"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/lifecycle"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/layout"
 )
 
@@ -44,6 +46,7 @@ type record struct {
 	retired journal.Slot     // that was stopped for another one, and not booted since
 	split   bool             // both slots ran at the last look
 	lost    bool             // its journal was lost since its Node joined last
+	floor   int64            // of the reset that its paver has carried out since it started; 0: none
 }
 
 func newOracle(w *world) *oracle {
@@ -71,6 +74,9 @@ func (o *oracle) remade(h *host) { o.of(h.name).good = journal.None }
 func (o *oracle) reset(h *host) {
 	o.of(h.name).good, o.of(h.name).retired, o.of(h.name).epoch = journal.None, journal.None, 0
 }
+
+// started notes that a paver starts, which is told again what counts.
+func (o *oracle) started(h *host) { o.of(h.name).floor = 0 }
 
 // ended forgets what was known of a process.
 func (o *oracle) ended(p *process) {
@@ -216,6 +222,15 @@ func (o *oracle) certificate(c *certificatesv1.CertificateSigningRequest) {
 	}
 }
 
+// booted checks what a machine has to join with that was started and has no certificate yet: a credential whose life
+// is not over (M43).
+func (o *oracle) booted(h *host, r machine.Running) {
+	id := tokenID(h.Read(r.Slot, bootstrap))
+	if h.Read(r.Slot, certificate) == "" && o.w.api.Expired(id) {
+		o.w.violate("M43", "%s: slot %s is started with credential %s, whose life is over", h.name, r.Slot, id)
+	}
+}
+
 // count checks a certificate that is counted before it is approved: it was asked for with the credential
 // that was made last, for the epoch that is assigned.
 func (o *oracle) count(before, after *hostsv1.HostMachine) {
@@ -283,6 +298,8 @@ func (o *oracle) retires(h *host, s transition.Step, j journal.Journal) {
 		o.reset(h)
 	case s.Kind == transition.RetireSlot && j.Transition != nil && j.Transition.Kind == journal.KindBuild:
 		of.retired = s.Slot
+	case s.Kind == transition.BootSlot && j.Transition != nil && j.Transition.Kind == journal.KindRevert && of.retired != journal.None && of.retired != s.Slot:
+		o.w.violate("M60", "%s: it goes back to slot %s, and slot %s was stopped for what has failed", h.name, s.Slot, of.retired)
 	case s.Kind == transition.BootSlot && of.retired == s.Slot, s.Kind == transition.GiveUp:
 		of.retired = journal.None
 	case s.Kind == transition.StartActive && of.retired == s.Slot && !of.lost:
@@ -302,6 +319,9 @@ func (o *oracle) journal(h *host, j journal.Journal) {
 	if was, known := of.content[j.Epoch]; known && was != is {
 		o.w.violate("M41", "%s: epoch %d is %s, and was assigned as %s", h.name, j.Epoch, is, was)
 	}
+	if j.Epoch <= of.floor {
+		o.w.violate("M41", "%s: it builds epoch %d, and was reset by epoch %d since", h.name, j.Epoch, of.floor)
+	}
 	if j.Epoch < of.epoch && !of.lost {
 		o.w.violate("M41", "%s: it goes back from epoch %d to %d", h.name, of.epoch, j.Epoch)
 	}
@@ -312,6 +332,9 @@ func (o *oracle) journal(h *host, j journal.Journal) {
 func (o *oracle) look() {
 	for _, h := range o.w.hosts {
 		of := o.of(h.name)
+		if s := h.Status(); s.GetStage() == nstancev1.MachineStage_MACHINE_STAGE_RESET {
+			of.floor = s.GetEpoch()
+		}
 		split := len(h.Runs()) > 1
 		if split && !of.split {
 			o.w.violate("M58", "%s: both slots run", h.name)

@@ -21,11 +21,22 @@ const (
 	quiet = 5 * time.Minute
 )
 
+// survivor is the process of the operator that goes on when the faults have ended.
+const survivor = "a"
+
+// settling is the end of a run.
+type settling struct{ *world }
+
 // settle ends all faults, waits until every machine has its Node or says why not, and then demands that
 // nothing more is begun.
-func (w *world) settle() {
+func (w settling) settle() {
 	w.calm = true
 	w.stop("b")
+	w.launch(survivor)
+	if !w.shard.Leads() {
+		w.endTerm()
+		w.lead()
+	}
 	if w.outage.until.After(time.Now()) {
 		w.outage = outage{}
 	}
@@ -68,7 +79,7 @@ func (w *world) settle() {
 }
 
 // obey is a user who does what the condition of a machine says.
-func (w *world) obey() {
+func (w settling) obey() {
 	for _, m := range cluster.All[*hostsv1.HostMachine](w.api) {
 		c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionPaved)
 		switch {
@@ -84,14 +95,14 @@ func (w *world) obey() {
 }
 
 // pass lets the world go on for some time.
-func (w *world) pass(d time.Duration) {
+func (w settling) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		w.step(end)
 	}
 }
 
 // unsettled says of each machine what is not as it has to be, after the promise that it breaks.
-func (w *world) unsettled() (all []string) {
+func (w settling) unsettled() (all []string) {
 	for _, h := range w.hosts {
 		m, there := cluster.Find[*hostsv1.HostMachine](w.api, h.name)
 		if !there {
@@ -106,21 +117,23 @@ func (w *world) unsettled() (all []string) {
 }
 
 // wrong says what is wrong with a machine. What has failed finally has to be said, and is left to a user.
-func (w *world) wrong(h *host, m *hostsv1.HostMachine) string {
+func (w settling) wrong(h *host, m *hostsv1.HostMachine) string {
 	runs := h.Runs()
-	if len(runs) > 1 {
-		return bad(h, "M58", "%d slots run", len(runs))
-	}
 	pending := meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionConfigurationPending)
 	failed := meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionRepaveFailed)
 	c := m.Status.Configuration
-	if c == nil || c.Assigned == nil {
-		if len(cluster.All[*hostsv1.MachineConfiguration](w.api)) == 0 && pending {
-			return ""
-		}
+	switch {
+	case len(runs) > 1:
+		return bad(h, "M58", "%d slots run", len(runs))
+	case !m.DeletionTimestamp.IsZero():
+		return bad(h, "M6", "it is being deleted")
+	case pending == w.selected(m):
+		return bad(h, "M12", "it waits for a version: %v, and there is one: %v", pending, !pending)
+	case (c == nil || c.Assigned == nil) && pending:
+		return "" // nothing can be built, and it says so
+	case c == nil || c.Assigned == nil:
 		return bad(h, "M42", "nothing is assigned")
-	}
-	if failed && m.Spec.FailurePolicy == hostsv1.FailureHold {
+	case failed && m.Spec.FailurePolicy == hostsv1.FailureHold:
 		return ""
 	}
 	node, exists := cluster.Find[*corev1.Node](w.api, h.name)
@@ -147,6 +160,17 @@ func (w *world) wrong(h *host, m *hostsv1.HostMachine) string {
 		}
 	}
 	return ""
+}
+
+// selected is whether there is a version that a machine can be built from: the one that it names, or any of the one
+// configuration, which selects all machines.
+func (w settling) selected(m *hostsv1.HostMachine) bool {
+	ref := m.Spec.ConfigurationRef
+	if ref == nil || ref.Version == nil {
+		return len(cluster.All[*hostsv1.MachineConfiguration](w.api)) > 0
+	}
+	_, there := cluster.Find[*hostsv1.MachineConfigurationVersion](w.api, fmt.Sprintf("%s-v%d", ref.Name, *ref.Version))
+	return there
 }
 
 // untrue says where the status of a machine, or its Node, says something else than what its one slot runs.

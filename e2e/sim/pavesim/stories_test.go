@@ -127,10 +127,25 @@ var stories = map[string]string{
 		10m delete-node m1
 		10m4s reboot m1
 	`,
+	"M43_NobodyMakesACredentialAnew": `
+		set machines 1
+		set length 150m
+		0s make gpu
+		1ms edit gpu 3
+		10m operator-away 2h
+		11m kill-server
+		75m mend 3
+	`,
 	"M6_AHostIsReset": `
 		0s make gpu
 		4m drop m0
 		10m remake m1
+	`,
+	"M41_AWordComesLateAfterAReset": `
+		set machines 1
+		0s make gpu
+		4m drop m0
+		4m3s late m0 1
 	`,
 	"M61_TheJournalIsLost": `
 		0s make gpu

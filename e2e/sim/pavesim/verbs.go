@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,17 +14,18 @@ import (
 	"nstance.dev/e2e/sim/pavesim/cluster"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/versions"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // verbs are what users do and what befalls the world, with the number of their arguments.
 var verbs = map[string]int{
-	"make": 1, "edit": 2, "release": 1, // configurations
+	"make": 1, "edit": 2, "mend": 1, "release": 1, // configurations
 	"pause": 2, "policy": 2, "retry": 2, "pin": 2, "drop": 1, "remake": 1, // machines
 	"delete-node": 1, "delete-nodes": 1, "restart-kubelet": 1, "steal": 2,
 	"api": 2, "away": 2, // outages: of the API server, of an agent
 	"kill-operator": 1, "kill-server": 0, "kill-paver": 1, "kill-agent": 1,
 	"operator-away": 1, "server-away": 1, "lag": 3,
-	"orphan": 1, "end": 1, "reboot": 1, "lose-journal": 1,
+	"orphan": 1, "end": 1, "reboot": 1, "lose-journal": 1, "late": 2,
 }
 
 // do does what an event says. What is not there is not changed.
@@ -39,6 +41,8 @@ func (w *world) do(e sim.Event) {
 		w.change(&hostsv1.MachineConfiguration{}, e.Args[0], func(o client.Object) {
 			o.(*hostsv1.MachineConfiguration).Spec.Template = w.template(argument(e, 1)) //nolint:forcetypeassert // it was asked for as such
 		})
+	case "mend":
+		w.mended[argument(e, 0)] = true
 	case "release":
 		w.change(&hostsv1.MachineConfiguration{}, e.Args[0], func(o client.Object) {
 			o.SetAnnotations(map[string]string{hostsv1.AnnotationReleaseBrake: "yes"})
@@ -106,15 +110,19 @@ func (w *world) toMachine(e sim.Event, h *host) {
 		h.Kill()
 		if e.Verb == "lose-journal" {
 			w.oracle.lost(h)
-			w.must(h.LoseJournal())
+			must(h.LoseJournal())
 		}
 		w.after(time.Second+w.drawn(5*time.Second), func() { w.startPaver(h) })
 	case "reboot":
-		w.must(h.Reboot())
+		must(h.Reboot())
 		w.shard.Disconnect(h.id)
 		h.agent = agent{}
 		w.after(time.Second+w.drawn(5*time.Second), func() { h.agent.up = true })
 		w.after(time.Second+w.drawn(5*time.Second), func() { w.startPaver(h) })
+	case "late": // a word that the paver was told before, counted from 1
+		if n := argument(e, 1); h.Up() && n <= len(h.told) {
+			h.Take(&nstancev1.MachineWork{Work: &nstancev1.MachineWork_Assignment{Assignment: proto.CloneOf(h.told[n-1])}})
+		}
 	case "orphan":
 		for _, r := range runs {
 			h.Orphan(r.Slot)
@@ -128,7 +136,7 @@ func (w *world) toMachine(e sim.Event, h *host) {
 		w.whenGone(h)
 	case "remake":
 		w.oracle.remade(h)
-		w.must(w.api.Remove("user", &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: h.name}}))
+		must(w.api.Remove("user", &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: h.name}}))
 		w.make(h)
 	default:
 		w.edit(e, h)
@@ -166,7 +174,7 @@ func (w *world) whenGone(h *host) {
 	w.after(w.drawn(30*time.Second), func() { w.make(h) })
 }
 
-func (w *world) must(err error) {
+func must(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("pavesim: %v", err))
 	}

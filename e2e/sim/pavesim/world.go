@@ -25,6 +25,9 @@ import (
 
 // world is all of one run.
 type world struct {
+	settings
+	agenda
+
 	plan   sim.Plan
 	opts   sim.Options
 	start  time.Time
@@ -35,19 +38,31 @@ type world struct {
 	shard     *shard.Shard
 	hosts     []*host // in the order of their names
 	processes map[string]*process
-	alarms    []alarm
 	outage    outage
 	oracle    *oracle
-	calm      bool // the faults have ended
-	requests  int  // for certificates
-	hashes    map[string]int
+	calm      bool           // the faults have ended
+	requests  int            // for certificates
+	hashes    map[string]int // numbers of templates
+	mended    map[int]bool   // of templates that had a fault
 	result    sim.Result
 }
 
-// alarm is something that is done at a time.
+// agenda is what is done at a time.
+type agenda struct{ alarms []alarm }
+
 type alarm struct {
 	at time.Time
 	do func()
+}
+
+// after has something done later.
+func (a *agenda) after(d time.Duration, do func()) {
+	a.alarms = append(a.alarms, alarm{time.Now().Add(d), do})
+}
+
+// every has something done again and again.
+func (a *agenda) every(d time.Duration, do func()) {
+	a.after(d, func() { do(); a.every(d, do) })
 }
 
 // host is a host with its agent, and the HostMachine that stands for it.
@@ -74,10 +89,13 @@ var defaults = map[string]string{
 	"step": "0", "dies": "", // the step of a paver, counted from 1, and how its process dies: before, within or after
 }
 
-func (w *world) setting(name string) string { return cmp.Or(w.plan.Settings[name], defaults[name]) }
+// settings are those of a plan.
+type settings map[string]string
 
-func (w *world) number(name string) int {
-	n, err := strconv.Atoi(w.setting(name))
+func (s settings) text(name string) string { return cmp.Or(s[name], defaults[name]) }
+
+func (s settings) number(name string) int {
+	n, err := strconv.Atoi(s.text(name))
 	if err != nil {
 		panic(fmt.Sprintf("setting %s: %v", name, err))
 	}
@@ -88,14 +106,14 @@ func (w *world) number(name string) int {
 func Run(t *testing.T, p sim.Plan, o sim.Options) sim.Result {
 	t.Helper()
 	w := &world{
-		plan: p, opts: o, start: time.Now(), random: rand.New(rand.NewPCG(p.Seed, 19)), wake: make(chan struct{}, 1),
-		api: cluster.New(t), processes: map[string]*process{}, hashes: map[string]int{},
+		settings: p.Settings, plan: p, opts: o, start: time.Now(), random: rand.New(rand.NewPCG(p.Seed, 19)), wake: make(chan struct{}, 1),
+		api: cluster.New(t), processes: map[string]*process{}, hashes: map[string]int{}, mended: map[int]bool{},
 	}
 	w.result.Fired = map[string]int{}
 	w.oracle = newOracle(w)
 	w.api.Changed = w.oracle.changed
 	w.people(t.TempDir())
-	length, err := time.ParseDuration(w.setting("length"))
+	length, err := time.ParseDuration(w.text("length"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +123,7 @@ func Run(t *testing.T, p sim.Plan, o sim.Options) sim.Result {
 	for end := w.start.Add(length); time.Now().Before(end); {
 		w.step(end)
 	}
-	w.settle()
+	settling{w}.settle()
 	w.oracle.secrets()
 	w.end()
 	w.result.Log = w.result.History
@@ -191,16 +209,6 @@ func (w *world) chance(kind string) bool {
 // drawn is a time of at most so long.
 func (w *world) drawn(most time.Duration) time.Duration {
 	return time.Duration(w.random.Int64N(int64(most)))
-}
-
-// after has something done later.
-func (w *world) after(d time.Duration, do func()) {
-	w.alarms = append(w.alarms, alarm{time.Now().Add(d), do})
-}
-
-// every has something done again and again.
-func (w *world) every(d time.Duration, do func()) {
-	w.after(d, func() { do(); w.every(d, do) })
 }
 
 // step does one thing that can be done now, or lets time pass: to the next one, and at most until.

@@ -40,6 +40,12 @@ func (s *Server) issue(r *authenticationv1.TokenRequest) error {
 	return nil
 }
 
+// Expired reports whether the token of an ID has lived for as long as it may.
+func (s *Server) Expired(id string) bool {
+	t, issued := s.tokens[id]
+	return issued && !time.Now().Before(t.until)
+}
+
 // Bound returns the Secret that the token of an ID is bound to; false: it cannot be used any more.
 func (s *Server) Bound(id string) (secret string, usable bool) {
 	t, issued := s.tokens[id]
