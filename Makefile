@@ -373,12 +373,18 @@ $(DEBIAN):
 	mkdir -p $(@D)
 	e2e/env/kind/debian.sh $@
 
-.PHONY: e2e-hosts e2e-hosts-node e2e-hosts-service
+# What a virtual host begins with, with the packages of the day.
+HOSTVM := $(CACHE)/host-vm-$(shell sha256sum <e2e/env/hostvm/image.sh | cut -c1-16)-$(shell uname -m)
+
+.PHONY: e2e-hosts e2e-hosts-node e2e-hosts-vm e2e-hosts-service
 e2e-hosts: | $(DEBIAN) ## Build, boot and switch real node machines on this box (needs root and systemd-nspawn)
 	go test -timeout 60m -count=1 -v -tags hosts $(TESTFLAGS) ./e2e/suite/hosts -root '$(DEBIAN)'
 
 e2e-hosts-node: build kube-components | $(HOSTNODE) ## Have a host join a real control plane, with a real kubelet, and repave it
 	go test -timeout 90m -count=1 -v -tags hostnodes $(TESTFLAGS) ./e2e/suite/hosts -root '$(HOSTNODE)' -paver '$(CURDIR)/bin/nstance-paver'
+
+e2e-hosts-vm: build kube-components | $(HOSTNODE) $(HOSTVM)/disk ## Have a virtual host with systemd do that, and reboot it (needs root and QEMU)
+	go test -timeout 150m -count=1 -v -tags hostvm $(TESTFLAGS) ./e2e/suite/hosts -root '$(HOSTNODE)' -image '$(HOSTVM)'
 
 e2e-hosts-service: | $(DEBIAN) ## Run node machines as services, where systemd is PID 1
 	go test -timeout 60m -count=1 -v -tags hostservice $(TESTFLAGS) ./e2e/suite/hosts -root '$(DEBIAN)'
@@ -386,6 +392,10 @@ e2e-hosts-service: | $(DEBIAN) ## Run node machines as services, where systemd i
 $(HOSTNODE): | $(DEBIAN) $(INHOST:%=$(TOOLS)/%)
 	mkdir -p $(@D)
 	e2e/env/hostnode/root.sh $@ $(DEBIAN) $(TOOLS)
+
+$(HOSTVM)/disk:
+	mkdir -p $(CACHE)
+	e2e/env/hostvm/image.sh $(HOSTVM)
 
 $(NODEROOT): | $(DEBIAN) $(INNODE:%=$(TOOLS)/%)
 	mkdir -p $(@D)

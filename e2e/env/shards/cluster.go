@@ -56,6 +56,17 @@ func Unbound(c *Cluster) { c.deleteShare = "100%" }
 // NodeMachines makes the machines hosts, on which nodes run in machines of their own.
 func NodeMachines(c *Cluster) { c.nodeMachines = true }
 
+// HostPolicy is the policy of the machines as hosts, beside what it is by default.
+func HostPolicy(policy map[string]any) Option {
+	return func(c *Cluster) { c.hostPolicy = policy }
+}
+
+// ReportInterval is how often agents report. Without it that is often, and a machine that is silent for a
+// minute has a replacement.
+func ReportInterval(d time.Duration) Option {
+	return func(c *Cluster) { c.reportInterval = d }
+}
+
 // Cluster is a cluster of shards. Its methods fail the test where they cannot do what they
 // promise, and belong to the test's goroutine unless they say otherwise.
 type Cluster struct {
@@ -63,13 +74,15 @@ type Cluster struct {
 	box    *box.Box
 	shards map[string]*shard
 
-	drainTimeout time.Duration
-	deleteShare  string            // of a shard's machines, that may be deleted within a minute
-	demand       map[string]object // group of mode demand, by tenant
-	userData     string            // template of the machines
-	addresses    string            // network of the addresses that they are said to have
-	nodeMachines bool
-	demandServer object // what servers are told of demand besides prices
+	drainTimeout   time.Duration
+	reportInterval time.Duration
+	deleteShare    string            // of a shard's machines, that may be deleted within a minute
+	demand         map[string]object // group of mode demand, by tenant
+	userData       string            // template of the machines
+	addresses      string            // network of the addresses that they are said to have
+	nodeMachines   bool
+	hostPolicy     object // of the machines, where they are hosts
+	demandServer   object // what servers are told of demand besides prices
 
 	mu    sync.Mutex
 	conns map[string]*grpc.ClientConn // by tenant and shard
@@ -90,7 +103,7 @@ func New(t testing.TB, groups map[string]Groups, options ...Option) *Cluster {
 	t.Helper()
 	c := &Cluster{
 		t: t, box: box.New(t), shards: map[string]*shard{}, conns: map[string]*grpc.ClientConn{},
-		drainTimeout: 90 * time.Second, deleteShare: "25%", userData: local.DefaultUserData,
+		drainTimeout: 90 * time.Second, reportInterval: 20 * time.Second, deleteShare: "25%", userData: local.DefaultUserData,
 		addresses: "10.77.0.0/16",
 	}
 	for _, option := range options {

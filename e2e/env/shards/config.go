@@ -69,6 +69,10 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 		}
 		all[tenant].(object)[DemandGroup] = group //nolint:forcetypeassert // all are
 	}
+	machine := object{"enabled": c.nodeMachines}
+	if c.hostPolicy != nil {
+		machine["policy"] = c.hostPolicy
+	}
 	return object{
 		"server": object{
 			"cluster_id": ClusterID, "shard": s.name,
@@ -79,7 +83,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 			},
 			"bind": bind, "advertise": addresses, "registration": object{"check_source": "off"},
 			"subnet_pools":          object{"local": []string{"local"}, Narrow: []string{Narrow}},
-			"health_check_interval": "20s", "request_timeout": "10s", "drain_timeout": c.drainTimeout.String(),
+			"health_check_interval": c.reportInterval.String(), "request_timeout": "10s", "drain_timeout": c.drainTimeout.String(),
 			"garbage_collection": object{"interval": "2s", "registration_timeout": "5m"},
 			"rails":              object{"never_registered_per_hour": 1000, "max_delete_share": c.deleteShare},
 			"shard_election":     object{"leader_timeout": "5s"}, "cluster_election": object{"leader_timeout": "5s"},
@@ -88,7 +92,7 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 		},
 		"templates": object{Template: object{
 			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
-			"userdata": object{"content": c.userData}, "tenants": []string{Tenant, OtherTenant}, "machine": object{"enabled": c.nodeMachines},
+			"userdata": object{"content": c.userData}, "tenants": []string{Tenant, OtherTenant}, "machine": machine,
 		}},
 		"tenants": object{OtherTenant: object{}},
 		"groups":  all,

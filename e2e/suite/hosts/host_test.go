@@ -1,4 +1,4 @@
-//go:build hosts || hostservice || hostnodes
+//go:build hosts || hostservice || hostnodes || hostvm
 
 package hosts_test
 
@@ -20,14 +20,20 @@ import (
 
 var rootArchive = flag.String("root", "", "archive of a root file system with systemd; make e2e-hosts makes one")
 
-// preflight says what is missing here. More are programs by the packages that they are in.
+// preflight says what machines that run on this box miss. More are programs by the packages that they are in.
 func preflight(more map[string]string) error {
+	programs := map[string]string{"systemd-nspawn": "systemd-container", "nsenter": "util-linux", "ip": "iproute2"}
+	maps.Copy(programs, more)
+	return missing(programs)
+}
+
+// missing says what is missing here of what all of these tests need, and of programs, by the packages that
+// they are in.
+func missing(programs map[string]string) error {
 	var errs []error
 	if os.Getuid() != 0 {
 		errs = append(errs, errors.New("root: these tests start machines; run make e2e-hosts as root"))
 	}
-	programs := map[string]string{"systemd-nspawn": "systemd-container", "nsenter": "util-linux", "ip": "iproute2"}
-	maps.Copy(programs, more)
 	for program, pkg := range programs {
 		if _, err := exec.LookPath(program); err != nil {
 			errs = append(errs, fmt.Errorf("%s: it is not installed; apt-get install %s", program, pkg))

@@ -1,4 +1,4 @@
-//go:build hosts || hostservice || hostnodes
+//go:build hosts || hostservice || hostnodes || hostvm
 
 package hosts_test
 
@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -83,13 +84,23 @@ func archive(t *testing.T) string {
 	return file
 }
 
-// serve serves files.
+// serve serves files to what runs on this box.
 func serve(t *testing.T, archive string) *registry {
 	t.Helper()
+	return serveAt(t, "127.0.0.1", archive)
+}
+
+// serveAt serves files at an address of this box. The certificate is good for 127.0.0.1 and example.com.
+func serveAt(t *testing.T, address, archive string) *registry {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/root.tar", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, archive) })
 	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	server := httptest.NewUnstartedServer(mux)
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}}
 	server.TLS = &tls.Config{MinVersion: tls.VersionTLS13}
 	server.StartTLS()
 	t.Cleanup(server.Close)

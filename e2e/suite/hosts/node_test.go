@@ -3,7 +3,6 @@
 package hosts_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,17 +13,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"nstance.dev/e2e/env/kube"
 )
 
 const (
-	repaves     = 10
-	repavedIn   = 60 * time.Second // the median
-	reusedIn    = 15 * time.Second
-	podsAreGone = 2 * time.Minute
+	repaves   = 10
+	repavedIn = 60 * time.Second // the median
+	reusedIn  = 15 * time.Second
 )
 
 // TestM36M39M46M49_TheLifeOfANode: a host with a real kubelet joins a real control plane, runs Pods, and is
@@ -78,19 +72,8 @@ func TestM36M39M46M49_TheLifeOfANode(t *testing.T) {
 	w.expectNoToken()
 }
 
-// knows waits until a repave would build a version.
-func (w *world) knows(version int32) {
-	w.t.Helper()
-	kube.Await(w.t, fmt.Sprintf("version %d is what a repave builds", version), func(context.Context) error {
-		if c := w.host().Status.Configuration; c == nil || c.Desired == nil || c.Desired.Version != version {
-			return fmt.Errorf("%+v", c)
-		}
-		return nil
-	})
-}
-
 // expectContent: the machine that runs was built from that content, and no other one runs.
-func (w *world) expectContent(want string) {
+func (w *nodeWorld) expectContent(want string) {
 	w.t.Helper()
 	all := w.box.supervisors()
 	if len(all) != 1 {
@@ -105,48 +88,19 @@ func (w *world) expectContent(want string) {
 }
 
 // onHost is a command that sees the file systems of the host.
-func (w *world) onHost(args ...string) *exec.Cmd {
+func (w *nodeWorld) onHost(args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--mount", "--target", fmt.Sprint(w.box.holder.Process.Pid), "--"}, args...)...)
 }
 
-// runPod runs a Pod on the Node, until it is ready with an address of its own, and deletes it.
-func (w *world) runPod(name string) {
+// runPod runs a Pod on the Node, and deletes it.
+func (w *nodeWorld) runPod(name string) {
 	w.t.Helper()
-	no := false
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
-		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken: &no,
-			Containers:                   []corev1.Container{{Name: "pause", Image: "registry.k8s.io/pause:3.10", ImagePullPolicy: corev1.PullNever}},
-		},
-	}
-	kube.Await(w.t, "Pod "+name+" is taken", func(ctx context.Context) error { // once there is the service account of its namespace
-		return client.IgnoreAlreadyExists(w.admin.Create(ctx, p.DeepCopy()))
-	})
-	kube.Await(w.t, "Pod "+name+" runs", func(ctx context.Context) error {
-		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
-			return err
-		}
-		ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
-		if !ready || p.Spec.NodeName != w.machine || !strings.HasPrefix(p.Status.PodIP, "10.244.0.") {
-			return fmt.Errorf("on %q with address %q: %+v", p.Spec.NodeName, p.Status.PodIP, p.Status.Conditions)
-		}
-		return nil
-	})
-	if err := w.admin.Delete(w.t.Context(), p); err != nil {
-		w.t.Fatal(err)
-	}
-	kube.AwaitFor(w.t, podsAreGone, "Pod "+name+" is gone", func(ctx context.Context) error {
-		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(p), p); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("it exists, or %w", err)
-		}
-		return nil
-	})
+	w.end(w.run(name, corev1.ResourceRequirements{}))
 }
 
 // expectNoToken: what a kubelet joins with stands in no file that the paver has written, but for that of
 // the kubelet, and in nothing that was logged (M43).
-func (w *world) expectNoToken() {
+func (w *nodeWorld) expectNoToken() {
 	w.t.Helper()
 	if _, err := os.Stat(w.box.path("state/journal.json")); err != nil {
 		w.t.Fatal(err)
@@ -158,7 +112,7 @@ func (w *world) expectNoToken() {
 	}
 }
 
-func (w *world) report(what string, took []time.Duration) {
+func (w *nodeWorld) report(what string, took []time.Duration) {
 	w.t.Helper()
 	var text []string
 	for _, d := range took {
