@@ -2,6 +2,7 @@ package drain
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -55,6 +56,12 @@ func DeletedMachine(s Target, _ time.Time) (Request, bool) {
 	return Request{
 		Instance: m.Spec.InstanceID, Reason: reasonRequested, Decided: m.DeletionTimestamp.Time, Deadline: Deadline(m, s.Owner),
 	}, true
+}
+
+// OfOperation reports whether the Instruction of a drain is that of an operation on a host machine: no
+// shard has heard of it.
+func OfOperation(instruction string) bool {
+	return strings.HasPrefix(instruction, infrav1.DrainRequestOfOperation)
 }
 
 // withForce returns the sources with a force for requests that have none.

@@ -90,7 +90,10 @@ func (d *step) count() {
 // cancel undoes the drain of an instance that is to live.
 func (d *step) cancel() {
 	d.Over, d.Why = true, "the instance is no longer condemned"
-	if d.State.Instruction != "" {
+	switch {
+	case OfOperation(d.State.Instruction):
+		d.Why = "the operation that it was drained for has ended"
+	case d.State.Instruction != "":
 		d.Why = "the shard has taken its instruction back"
 	}
 	if d.o.Node != nil && (d.State.Phase != None || d.o.Node.Annotations[infrav1.AnnotationDrainInstance] != "") {

@@ -21,6 +21,7 @@ import (
 	"nstance.dev/operator/controllers/hosts/operations"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/demand/translate"
+	"nstance.dev/operator/hosts/opdrain"
 	"nstance.dev/operator/hosts/pullsecrets"
 	"nstance.dev/operator/hosts/reports"
 	"nstance.dev/operator/inventory"
@@ -99,7 +100,8 @@ type hostState struct {
 	reports    *reports.Store
 	versions   *versions.Reconciler
 	operations *operations.Reconciler
-	apiServer  func() string // version of the API server
+	drains     opdrain.Drains // what operations ask to be drained
+	apiServer  func() string  // version of the API server
 	secrets    *pullsecrets.Checker
 	counts     *metrics.Hosts
 }

@@ -139,10 +139,14 @@ type reclaims struct {
 
 // sources are those of the drain engine.
 func (w wiring) sources() []drain.Source {
-	if !w.settings.Demand.Enabled {
-		return drain.Sources()
+	all := drain.Sources()
+	if w.settings.Demand.Enabled {
+		all = append(all, w.shardState.reclaims.requests.Source)
 	}
-	return append(drain.Sources(), w.shardState.reclaims.requests.Source)
+	if w.settings.Hosts {
+		all = append(all, w.shardState.hosts.drains.Source(all...))
+	}
+	return all
 }
 
 // demandNodes are the controllers of Nodes in demand mode.

@@ -23,8 +23,10 @@ import (
 	"nstance.dev/operator/hosts/assignment"
 	"nstance.dev/operator/hosts/holds"
 	"nstance.dev/operator/hosts/inplace"
+	"nstance.dev/operator/hosts/orders"
 	"nstance.dev/operator/hosts/power"
 	"nstance.dev/operator/hosts/pullsecrets"
+	"nstance.dev/operator/hosts/repave"
 	"nstance.dev/operator/hosts/serverstate"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/shards"
@@ -137,8 +139,7 @@ var hostNodeFeature = feature{
 			Count: host.Counters{Repaved: hosts.counts.Repaved, Back: hosts.counts.Back},
 		})
 		hosts.operations.Hold(&holds.Holds{Shard: func(shard string) (holds.Shard, bool) { return w.hostCalls(shard) }, Now: time.Now})
-		hosts.operations.Carry(hostsv1.ExecutorProvider, &power.Switch{Shard: func(shard string) (power.Shard, bool) { return w.hostCalls(shard) }, Now: time.Now})
-		hosts.operations.Carry(hostsv1.ExecutorController, &inplace.Applier{Versions: w.mgr.GetClient(), Nodes: w.workload.GetClient()})
+		w.executors()
 		requests := csr.New(csr.Options{
 			Machines: w.mgr.GetClient(), Requests: w.workload.GetClient(), ServiceAccount: "system:serviceaccount:" + w.settings.Namespace + ":" + nodeBootstrap,
 			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warn, Log: w.notices.log, Now: time.Now, Decided: func(v csr.Verdict) { hosts.counts.Request(string(v)) },
@@ -155,6 +156,21 @@ var hostNodeFeature = feature{
 			})),
 		)
 	},
+}
+
+// executors are those of operations that this process carries out, or has carried out by shards and hosts. The drain
+// engine, which starts later, asks for what they have drained.
+func (w wiring) executors() {
+	hosts := &w.shardState.hosts
+	hosts.drains.Nodes = w.workload.GetClient()
+	hosts.drains.Wake = func(instances ...string) { w.shardState.reclaims.engine.Wake(instances...) }
+	switches := &power.Switch{Shard: func(shard string) (power.Shard, bool) { return w.hostCalls(shard) }, Now: time.Now}
+	hosts.operations.Carry(hostsv1.ExecutorProvider, switches)
+	hosts.operations.Carry(hostsv1.ExecutorPaver, &orders.Relay{Shards: switches, Drains: &hosts.drains, Now: time.Now})
+	hosts.operations.Carry(hostsv1.ExecutorController, &repave.Repaver{
+		InPlace: &inplace.Applier{Versions: w.mgr.GetClient(), Nodes: w.workload.GetClient()},
+		Nodes:   w.workload.GetClient(), Drains: &hosts.drains, Now: time.Now,
+	})
 }
 
 // hostCalls are the calls to a shard about the machines of its instances; false: it is not connected.

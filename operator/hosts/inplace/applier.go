@@ -32,7 +32,7 @@ func (a *Applier) Offers(*hostsv1.HostMachine) []string {
 }
 
 // Carry carries an operation out, which may be repeated. An error is worth another try.
-func (a *Applier) Carry(ctx context.Context, op *hostsv1.MachineOperation, m *hostsv1.HostMachine) (*operations.Outcome, error) {
+func (a *Applier) Carry(ctx context.Context, _ *hostsv1.MachineOperation, m *hostsv1.HostMachine) (*operations.Outcome, error) {
 	c, ref := m.Status.Configuration, m.Status.NodeRef
 	if c == nil || c.Applied == nil || c.Desired == nil || ref == nil || ref.UID == "" {
 		return failed(ReasonNotJoined, "HostMachine %s has no Node that has joined", m.Name), nil
@@ -59,8 +59,6 @@ func (a *Applier) Carry(ctx context.Context, op *hostsv1.MachineOperation, m *ho
 	switch {
 	case err != nil:
 		return failed(hostsv1.ReasonExecutorFailed, "%s", err), nil
-	case len(d.Repave) > 0 && op.Spec.Parameters["disruptive"] == "true":
-		return failed(ReasonNeedsRepave, "these fields take a repave, which this release begins only when the Node is deleted: %s", strings.Join(d.Repave, ", ")), nil
 	case len(d.Repave) > 0:
 		return failed(ReasonNeedsRepave, "these fields take a repave: %s", strings.Join(d.Repave, ", ")), nil
 	}

@@ -114,7 +114,7 @@ func TestM56_Carry(t *testing.T) {
 		{2, "u1", "labels and taints of version 2 of gpu: label tier", ""},
 		{2, "u1", "labels and taints of version 2 of gpu: ", ""},
 		{3, "u1", "NeedsRepave: these fields take a repave: kubernetes.version", ""},
-		{3, "u1", "NeedsRepave: these fields take a repave, which this release begins only when the Node is deleted: kubernetes.version", "true"},
+		{3, "u1", "NeedsRepave: these fields take a repave: kubernetes.version", "true"}, // which another one begins
 		{4, "u1", "gpu-v4", ""},
 	} {
 		op.Spec.Parameters = map[string]hostsv1.ParameterValue{"disruptive": tt.disruptive}

@@ -14,6 +14,7 @@ package power
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -142,6 +143,7 @@ func outcome(said *nstancev1.OperationStatus) *operations.Outcome {
 		Failed: said.GetState() == nstancev1.OperationState_OPERATION_STATE_FAILED, Reason: said.GetReason(), Message: said.GetMessage(),
 		Results: map[string]string{},
 	}
+	maps.Copy(o.Results, said.GetResults())
 	for _, mark := range said.GetMarks() {
 		text := mark.GetAt().AsTime().UTC().Format(time.RFC3339)
 		if n := mark.GetTimes(); n > 1 {

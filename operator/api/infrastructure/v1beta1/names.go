@@ -111,6 +111,10 @@ const (
 	AnnotationCordonedBy = "nstance.dev/cordoned-by"
 )
 
+// DrainRequestOfOperation begins the AnnotationDrainRequest of a drain that a MachineOperation asks for;
+// its UID follows.
+const DrainRequestOfOperation = "operation/"
+
 // CordonedByOperator is the value of AnnotationCordonedBy.
 const CordonedByOperator = "nstance-operator"
 
