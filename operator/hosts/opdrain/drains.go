@@ -55,7 +55,7 @@ func instruction(op *hostsv1.MachineOperation) string {
 // waited for. A machine without a Node has nothing to be drained.
 func (d *Drains) Drained(ctx context.Context, op *hostsv1.MachineOperation, m *hostsv1.HostMachine) (drained bool, why string, err error) {
 	if m.Spec.Instance == nil || op.Status.Deadline == nil || op.Status.StartTime == nil {
-		return false, "", fmt.Errorf("HostMachine %s stands for no instance, or nobody has claimed the operation", m.Name)
+		return false, "", fmt.Errorf("HostMachine %s stands for no instance, or the operation is not claimed", m.Name)
 	}
 	node := &corev1.Node{}
 	if err := d.Nodes.Get(ctx, client.ObjectKey{Name: m.NodeName()}, node); err != nil {

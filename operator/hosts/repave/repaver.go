@@ -68,7 +68,7 @@ func (r *Repaver) Offers(m *hostsv1.HostMachine) []string {
 // Carry makes one step of an operation; nil: it is not over. An error is worth another try.
 func (r *Repaver) Carry(ctx context.Context, op *hostsv1.MachineOperation, m *hostsv1.HostMachine) (*operations.Outcome, error) {
 	if op.Status.StartTime == nil {
-		return nil, fmt.Errorf("nobody has claimed MachineOperation %s", op.Name)
+		return nil, fmt.Errorf("MachineOperation %s is not claimed", op.Name)
 	}
 	outcome, why, err := r.carry(ctx, op, m)
 	late := op.Status.Deadline != nil && !r.Now().Before(op.Status.Deadline.Time)
