@@ -24,6 +24,7 @@ import (
 	"nstance.dev/agent/paver/executor"
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/host"
+	"nstance.dev/agent/paver/image"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/pavertest"
 	"nstance.dev/agent/paver/policy"
@@ -286,6 +287,9 @@ func (i *images) Root(_ context.Context, a *nstancev1.MachineAssignment, _ *nsta
 func (i *images) Install(context.Context, *nstancev1.MachineAssignment, string) ([]artifact.File, error) {
 	return nil, nil
 }
+
+func (i *images) Size(*nstancev1.MachineAssignment) (image.Size, error) { return image.Size{}, nil }
+
 func (i *images) Trim(context.Context) error { return nil }
 func (i *images) Clear() error               { return nil }
 

@@ -63,7 +63,7 @@ func (c *Cache) Blob(ctx context.Context, d digest.Digest, size int64, fill func
 		return nil, err
 	}
 	defer unlock()
-	if b, err := c.findBlob(d); b != nil || err != nil {
+	if b, err := c.FindBlob(d); b != nil || err != nil {
 		return b, err
 	}
 	if err := c.Trim(ctx, max(size, 0)); err != nil {
@@ -120,8 +120,8 @@ func (c *Cache) publish(name string, file *os.File) error {
 	return nil
 }
 
-// findBlob is the blob if the cache has it.
-func (c *Cache) findBlob(d digest.Digest) (*Blob, error) {
+// FindBlob returns the blob of the digest, or nil if the cache does not have all of it.
+func (c *Cache) FindBlob(d digest.Digest) (*Blob, error) {
 	name := c.blob(d)
 	if !c.pin(name) {
 		return nil, nil

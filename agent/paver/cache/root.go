@@ -95,6 +95,17 @@ func (c *Cache) FindRoot(ctx context.Context, key digest.Digest) (*Root, error) 
 	return c.findRoot(key), nil
 }
 
+// RootSize returns what the root of the key takes on the disk; false: the cache does not have it, or it is being made.
+func (c *Cache) RootSize(key digest.Digest) (int64, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	it, is := c.items[c.root(key)]
+	if !is {
+		return 0, false
+	}
+	return it.size, true
+}
+
 func (c *Cache) findRoot(key digest.Digest) *Root {
 	name := c.root(key)
 	if !c.pin(name) {

@@ -136,6 +136,19 @@ func (s *Store) Install(ctx context.Context, a *nstancev1.MachineAssignment, dir
 	return all, err
 }
 
+// Size returns what is known of how much an assignment's image takes. Nothing is fetched.
+func (s *Store) Size(a *nstancev1.MachineAssignment) (image.Size, error) {
+	src, _, err := source(a, nil, s.opts.Storage)
+	if err != nil {
+		return image.Size{}, err
+	}
+	b, _, err := s.builder()
+	if err != nil {
+		return image.Size{}, err
+	}
+	return b.Size(src)
+}
+
 // Trim removes what was used least recently where there is too much.
 func (s *Store) Trim(ctx context.Context) error { return s.cache.Trim(ctx, 0) }
 

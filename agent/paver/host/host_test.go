@@ -20,6 +20,7 @@ import (
 	"nstance.dev/agent/paver/assignment"
 	"nstance.dev/agent/paver/command"
 	"nstance.dev/agent/paver/facts"
+	"nstance.dev/agent/paver/image"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/pavertest"
 	"nstance.dev/agent/paver/policy"
@@ -105,6 +106,12 @@ func (r root) Install(_ context.Context, _ *nstancev1.MachineAssignment, dir str
 	path := filepath.Join(dir, "usr/local/bin/kubelet")
 	return []artifact.File{{Path: "/usr/local/bin/kubelet", Mode: 0o755, SHA256: hex.EncodeToString(sum[:])}},
 		errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o755), os.Chmod(path, 0o755))
+}
+
+// Size is a GiB, unpacked once there is something.
+func (r root) Size(*nstancev1.MachineAssignment) (image.Size, error) {
+	_, err := os.Stat(filepath.Join(string(r), "usr"))
+	return image.Size{Bytes: 1 << 30, Unpacked: err == nil}, nil
 }
 
 func (r root) Trim(context.Context) error { return nil }

@@ -7,6 +7,7 @@ import (
 
 	"nstance.dev/agent/paver/artifact"
 	"nstance.dev/agent/paver/facts"
+	"nstance.dev/agent/paver/image"
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/network"
 	"nstance.dev/agent/paver/policy"
@@ -25,6 +26,8 @@ type Images interface {
 	Root(ctx context.Context, a *nstancev1.MachineAssignment, c *nstancev1.MachineCredential) (dir string, release func(), err error)
 	// Install puts the programs of an assignment into a tree, and returns what it has written.
 	Install(ctx context.Context, a *nstancev1.MachineAssignment, dir string) ([]artifact.File, error)
+	// Size is what is known of how much an assignment's image takes. Nothing is fetched.
+	Size(a *nstancev1.MachineAssignment) (image.Size, error)
 	// Trim removes what is not needed for the last of the assignments.
 	Trim(ctx context.Context) error
 	// Clear removes everything.

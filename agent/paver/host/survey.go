@@ -106,13 +106,37 @@ func (h *Host) look(ctx context.Context) {
 
 // preflight says whether a machine can be built here.
 func (h *Host) preflight(ctx context.Context, j journal.Journal, degraded bool) (checks []*nstancev1.PreflightCheck, systemd int32, err error) {
-	t, wants := preflight.For(h.latest(j))
+	m := h.latest(j)
+	t, wants := preflight.For(m)
 	wants.Mode, wants.AllowDegraded = h.opts.Mode, degraded
+	wants.Trees = h.trees(j, m)
 	facts, err := h.opts.Probe(ctx, t)
 	if err != nil && ctx.Err() != nil {
 		return nil, 0, err
 	}
 	return preflight.Judge(facts, wants), int32(facts.SystemdVersion), err
+}
+
+// trees is how many bytes the trees take that are still to be written for what is being built: the image
+// unpacked in the cache, and its copy in the slot, unless they share their content. 0: nothing is built, or the
+// image is not known yet.
+func (h *Host) trees(j journal.Journal, m *nstancev1.MachineAssignment) uint64 {
+	t := j.Transition
+	if t == nil || t.Kind != journal.KindBuild || t.Marks.Reuse || t.Marks.GaveUp || t.Stage != journal.Fetch && t.Stage != journal.Build {
+		return 0
+	}
+	size, err := h.opts.Images.Size(m)
+	if err != nil || size.Bytes <= 0 { // an image that cannot be read fails where it is fetched
+		return 0
+	}
+	trees := uint64(0)
+	if !size.Unpacked {
+		trees++
+	}
+	if !h.opts.Disk.Shares(h.opts.Dir, h.opts.Machines) {
+		trees++
+	}
+	return trees * uint64(size.Bytes)
 }
 
 // leftOut are the parts of the assignment that the policy does not allow, and that are not built for

@@ -2,7 +2,6 @@ package image
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,15 +25,12 @@ func (b *Builder) debootstrap(ctx context.Context, src *Debootstrap, progress Pr
 	if len(b.opts.Keys) > 0 {
 		return nil, fmt.Errorf("%w: what debootstrap makes has no signature, and the policy of this host asks for one", ErrRefused)
 	}
-	key, err := json.Marshal(struct {
-		*Debootstrap
-		Arch string
-	}{src, b.opts.Arch})
+	key, err := b.debootstrapKey(src)
 	if err != nil {
-		return nil, fmt.Errorf("debootstrap: %w", err)
+		return nil, err
 	}
 	progress("debootstrap "+src.Suite, 0, -1)
-	root, err := b.cache.Root(ctx, rootKey("debootstrap", string(key)), func(ctx context.Context, dir string) (map[string]string, error) {
+	root, err := b.cache.Root(ctx, key, func(ctx context.Context, dir string) (map[string]string, error) {
 		if err := b.install(ctx, src, dir); err != nil {
 			return nil, err
 		}

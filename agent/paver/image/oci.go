@@ -169,7 +169,7 @@ func (p *pull) manifest(ctx context.Context) (*v1.Manifest, digest.Digest, error
 		return nil, d, err
 	}
 	if isIndex(data) {
-		if d, err = p.choose(data); err != nil {
+		if d, err = p.b.choose(data); err != nil {
 			return nil, d, err
 		}
 		if data, err = p.read(ctx, "manifests", "manifest", d, -1); err != nil {
@@ -193,7 +193,7 @@ func isIndex(data []byte) bool {
 }
 
 // choose takes the image for this architecture out of a list.
-func (p *pull) choose(data []byte) (digest.Digest, error) {
+func (b *Builder) choose(data []byte) (digest.Digest, error) {
 	index, err := v1.ParseIndexManifest(bytes.NewReader(data))
 	if err != nil {
 		return digest.Digest{}, fmt.Errorf("%w: its list of architectures cannot be read", ErrRefused)
@@ -203,12 +203,12 @@ func (p *pull) choose(data []byte) (digest.Digest, error) {
 		if m.Platform == nil || m.Platform.OS != "linux" {
 			continue
 		}
-		if m.Platform.Architecture == p.b.opts.Arch {
+		if m.Platform.Architecture == b.opts.Arch {
 			return digest.Parse(m.Digest.String())
 		}
 		others = append(others, m.Platform.Architecture)
 	}
-	return digest.Digest{}, fmt.Errorf("%w: it is for %.200q and not for %s", ErrRefused, others, p.b.opts.Arch)
+	return digest.Digest{}, fmt.Errorf("%w: it is for %.200q and not for %s", ErrRefused, others, b.opts.Arch)
 }
 
 // checkManifest looks at everything that is needed of a manifest.

@@ -62,8 +62,8 @@ type Wants struct {
 	AllowDegraded bool
 	// SwapAllowed: the template's kubelet starts with swap.
 	SwapAllowed bool
-	// Unpacked is the size of the image's root file system, bytes; 0: not known.
-	Unpacked uint64
+	// Trees are the bytes of what is still to be unpacked and copied, as far as they are known.
+	Trees uint64
 	// Modules that the kernel must have.
 	Modules []string
 }

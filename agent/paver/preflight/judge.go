@@ -31,7 +31,7 @@ const (
 	KubeletPort = 10250
 
 	oldestSystemd = 250
-	// spareDisk is what must be free beside two trees of the image.
+	// spareDisk is what must be free beside the trees that are written.
 	spareDisk = 2 << 30
 	mostSkew  = 60 * time.Second
 	// mostMessage bounds a message, bytes.
@@ -77,7 +77,7 @@ func Judge(f Facts, w Wants) []*nstancev1.PreflightCheck {
 	j.cgroups(f)
 	j.failIf(Swap, f.Swap && !w.SwapAllowed, "swap is in use: switch it off, or set failSwapOn to false in kubernetes.kubeletConfig")
 	j.foreignKubelet(f)
-	need := 2*w.Unpacked + spareDisk
+	need := w.Trees + spareDisk
 	j.failIf(DiskSpace, f.DiskFree < need, "%s are free and %s needed: make the disk larger, or remove what is not needed", mebibytes(f.DiskFree), mebibytes(need))
 	var lacking []string
 	for _, module := range w.Modules {

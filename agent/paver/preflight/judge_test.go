@@ -31,7 +31,7 @@ func good() preflight.Facts {
 }
 
 func wants() preflight.Wants {
-	return preflight.Wants{Mode: preflight.Service, Unpacked: gib, Modules: []string{"overlay", "br_netfilter"}}
+	return preflight.Wants{Mode: preflight.Service, Trees: 2 * gib, Modules: []string{"overlay", "br_netfilter"}}
 }
 
 // told are the checks that did not pass, as `ID: message`.

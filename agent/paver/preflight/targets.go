@@ -10,7 +10,7 @@ import (
 )
 
 // For returns what has to be looked at for an assignment, and what the host must have for it. Of a
-// nil one that is what every machine needs. Mode and AllowDegraded are the caller's to set.
+// nil one that is what every machine needs. Mode, AllowDegraded and Trees are the caller's to set.
 func For(a *nstancev1.MachineAssignment) (Targets, Wants) {
 	modules := render.Modules(a.GetTemplate())
 	t := Targets{

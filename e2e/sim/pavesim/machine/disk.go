@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"nstance.dev/agent/paver/artifact"
+	"nstance.dev/agent/paver/image"
 	"nstance.dev/agent/paver/journal"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -36,6 +37,9 @@ func (i images) Root(_ context.Context, a *nstancev1.MachineAssignment, _ *nstan
 func (images) Install(context.Context, *nstancev1.MachineAssignment, string) ([]artifact.File, error) {
 	return nil, nil
 }
+
+// Size implements host.Images.
+func (images) Size(*nstancev1.MachineAssignment) (image.Size, error) { return image.Size{}, nil }
 
 // Trim implements host.Images.
 func (images) Trim(context.Context) error { return nil }
