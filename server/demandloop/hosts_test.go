@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/demand"
 	"nstance.dev/server/fleet"
 )
@@ -130,4 +131,95 @@ func TestM3_WaitingIsNoFailureOfTheOffer(t *testing.T) {
 		w.want("another machine", map[string]int{"configuring": 2})
 		w.quiet("another machine", 2)
 	})
+}
+
+// M3: a machine that is repaved counts all the time, as long as that takes: its Node is gone, not ready, there again.
+func TestM3_AMachineThatIsRepavedCounts(t *testing.T) {
+	inHostWorld(t, func(t *testing.T, w *world) {
+		w.ask(4)
+		pass(time.Minute)
+		id := w.only().ID
+		w.pave(id, Host{Assigned: true})
+		w.op.ready(id)
+		pass(time.Minute)
+		w.want("joined", map[string]int{"bound": 1})
+		for range 3 {
+			w.op.report(NodeReport{Machine: id.String(), NotReady: "its Node was deleted"})
+			pass(40 * time.Minute)
+			w.want("repaved", map[string]int{"bound": 1})
+			w.quiet("repaved", 1)
+			w.op.ready(id)
+			pass(time.Minute)
+		}
+		if c := w.op.told("f"); c.Reason != "" || len(c.Shortfall) > 0 {
+			t.Errorf("the need is short: %+v", c)
+		}
+	})
+}
+
+// M3: a machine whose repave failed, and which is left as it is for somebody to look at, counts no longer: another one is
+// bought, and it is not deleted. It counts again when its Node is back.
+func TestM3_AMachineThatFailedCountsNoLonger(t *testing.T) {
+	inHostWorld(t, func(t *testing.T, w *world) {
+		w.ask(4)
+		pass(time.Minute)
+		id := w.only().ID
+		w.pave(id, Host{Assigned: true})
+		w.op.ready(id)
+		pass(time.Minute)
+		w.pave(id, Host{Assigned: true, Failed: "JoinTimeout: no Node"})
+		pass(time.Minute)
+		w.want("failed", map[string]int{"bound": 1, "configuring": 1})
+		var next identity.ID
+		for _, row := range w.All() {
+			if row.ID != id {
+				next = row.ID
+			}
+		}
+		w.pave(next, Host{Assigned: true})
+		w.op.ready(next)
+		pass(24 * time.Hour)
+		w.want("a day later", map[string]int{"bound": 2})
+		w.quiet("a day later", 2)
+		w.restart()
+		w.connect()
+		w.ask(4)
+		pass(time.Hour)
+		w.want("under another leader", map[string]int{"bound": 2})
+		w.quiet("under another leader", 2)
+		w.pave(id, Host{Assigned: true}) // somebody has it tried again
+		w.op.ready(id)
+		pass(time.Hour)
+		w.want("it serves again, and one is too many", map[string]int{"bound": 1})
+		w.quiet("it serves again", 2)
+	})
+}
+
+// M3: once its host was told what to build a machine has to join in time, as any other: one that does not counts no longer,
+// is given up and replaced.
+func TestM3_AMachineThatNeverJoinsIsGivenUp(t *testing.T) {
+	inHostWorld(t, func(t *testing.T, w *world) {
+		w.ask(4)
+		pass(time.Hour)
+		id := w.only().ID
+		w.pave(id, Host{Assigned: true})
+		pass(9 * time.Minute)
+		w.want("within the join deadline", map[string]int{"configuring": 1})
+		w.quiet("within the join deadline", 1)
+		pass(2 * time.Minute)
+		if n := w.purchases(); n != 2 {
+			t.Errorf("%d machines were bought, want 2", n)
+		}
+		pass(2 * time.Hour) // it is kept for an hour, for somebody to look at
+		if why := w.ended[id]; why == "" {
+			t.Error("the machine that never joined is still there")
+		}
+	})
+}
+
+// report says what the operator sees of a Node.
+func (o *operator) report(n NodeReport) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.post(o.session, 0, NodeReports{n})
 }

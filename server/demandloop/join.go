@@ -171,7 +171,7 @@ func (c joining) goOn(m *machine, s *sight) {
 	cluster := c.clusters[s.rec.Binding.Cluster]
 	switch {
 	case s.rec.Machine:
-		c.wait(m)
+		c.wait(m, s)
 	case s.group.UserData && cluster.live() && !cluster.hello.NodeReports:
 		c.ready(m) // no more will be known of it than that it has registered
 	case m.join.rejoin && m.join.able == able && !s.group.UserData:
@@ -179,12 +179,17 @@ func (c joining) goOn(m *machine, s *sight) {
 	}
 }
 
-// wait has a machine wait, for as long as it takes, for the configuration that its node is built from.
-func (c joining) wait(m *machine) {
-	if !m.join.waits && m.told == demand.Configuring {
-		m.join.waits = true
-		c.feed.tell(demand.Waits{ID: m.id.String(), For: demand.ConfigurationPending})
+// wait has a machine wait, for as long as it takes, for the configuration that its node is built from. Once its host was
+// told what to build, it has to join in time as any other.
+func (c joining) wait(m *machine, s *sight) {
+	if m.join.waits == !s.host.Assigned || m.told != demand.Configuring {
+		return
 	}
+	why := demand.Reason("")
+	if m.join.waits = !s.host.Assigned; m.join.waits {
+		why = demand.ConfigurationPending
+	}
+	c.feed.tell(demand.Waits{ID: m.id.String(), For: why})
 }
 
 // reported takes in what an agent says of the joining of its machine. An agent answers each join by a report of that

@@ -41,7 +41,7 @@ func (c *core) look(id identity.ID) {
 
 // introduce tells the engine of a machine that it does not know. One that goes, it does not have to know.
 func (c *core) introduce(m *machine, s *sight) {
-	m.about.leaving = s.station.Leaving
+	m.about.leaving = s.out()
 	if m.about.leaving {
 		return
 	}
@@ -72,7 +72,7 @@ func (c *core) wear(m *machine, s *sight) {
 // follow brings the engine up to what is known of a machine that was seen before.
 func (c *core) follow(m *machine, s *sight) {
 	switch {
-	case s.station.Leaving:
+	case s.out():
 		c.depart(m, s)
 		return
 	case m.about.leaving, m.about.fixed != s.fixed: // it is judged again, or its group has another mode
@@ -124,6 +124,9 @@ func (c *core) depart(m *machine, s *sight) {
 		return
 	}
 	c.unask(m)
+	if !s.station.Leaving {
+		c.opts.Log.Warn("machine counts for its cluster no longer", "machine", m.id, "cluster", m.about.cluster, "reason", "its node machine failed and is left as it is: "+s.host.Failed)
+	}
 	m.about.leaving, m.join.eager = true, false
 	switch m.told {
 	case demand.Speculative, demand.Deleting:

@@ -26,6 +26,7 @@ type Options struct {
 	Machines Machines
 	NewID    func(kind string) (identity.ID, error)
 	URI      func(cache.Instance) string // of a machine that the provider has, as the spec of its Node has it; nil: the provider's own id
+	Host     func(identity.ID) Host      // how far a host is whose node runs in a node machine; asked again after [Loop.Changed]. Nil: nothing is known of any
 	Random   func() string               // names a request or a binding: 32 digits that never come again
 	Metrics  *Metrics
 	Now      func() time.Time
@@ -33,6 +34,14 @@ type Options struct {
 
 	// Workers is how many actions are carried out at once; 64.
 	Workers int
+}
+
+// Host is how far a host is with its node machine.
+type Host struct {
+	// Assigned: it was told what to build, so there is a configuration for it.
+	Assigned bool
+	// Failed says why it gave up and left what failed for somebody to look at: no node runs on it. Empty: it did not.
+	Failed string
 }
 
 // Records are the instances of the shard. [instances.Store] is one, but for All.
@@ -165,6 +174,9 @@ func (o *Options) defaults() {
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
+	}
+	if o.Host == nil {
+		o.Host = func(identity.ID) Host { return Host{} }
 	}
 	if o.URI == nil {
 		o.URI = func(in cache.Instance) string { return in.ProviderID }

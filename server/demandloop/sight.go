@@ -15,6 +15,7 @@ type sight struct {
 	station binding.Station
 	group   Group // zero where fixed
 	fixed   bool  // its group has a size
+	host    Host  // zero unless its node runs in a node machine
 }
 
 // see reads what is known of a machine; false: it does not exist, or is none of the loop's business.
@@ -27,6 +28,9 @@ func (c *core) see(id identity.ID) (s sight, ok bool) {
 	s = sight{row: row, rec: rec, station: binding.Of(row.State, &rec)}
 	group, ofDemand := c.supply.Group(row.Group)
 	s.group, s.fixed = group, !ofDemand
+	if rec.Machine {
+		s.host = c.opts.Host(id)
+	}
 	if s.fixed && s.station.State != demand.Configured {
 		return s, false // only what serves a cluster counts
 	}
@@ -34,6 +38,12 @@ func (c *core) see(id identity.ID) (s sight, ok bool) {
 		return s, false // what it does is not known, so nothing is done about it
 	}
 	return s, true
+}
+
+// out reports whether the machine counts for no cluster, though it has one: it goes, or its node machine failed and
+// is left as it is. A machine that is repaved counts: its node is about to be there again.
+func (s *sight) out() bool {
+	return s.station.Leaving || s.station.State == demand.Configured && s.host.Failed != ""
 }
 
 // handedOver reports whether the machine was made while its group had a size, and has never served a

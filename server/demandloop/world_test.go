@@ -105,6 +105,7 @@ type world struct {
 	broken  bool                    // joining fails
 	deaf    bool                    // agents never say that they have left
 	hosts   bool                    // nodes run in node machines, which nothing builds but the test
+	paving  map[identity.ID]Host    // how far they are
 	op      *operator
 	log     *slog.Logger // nil: nothing is logged
 }
@@ -139,7 +140,8 @@ func (w *world) start() {
 	w.term++
 	loop, err := New(Options{
 		Term: w.term, Supply: w.supply, Records: w, Machines: w, NewID: w.newID, Random: w.name, Now: time.Now,
-		URI: func(in cache.Instance) string { return uri + in.ProviderID },
+		URI:  func(in cache.Instance) string { return uri + in.ProviderID },
+		Host: w.host,
 		Log: cmp.Or(w.log, slog.New(slog.DiscardHandler)),
 	})
 	if err != nil {
@@ -160,6 +162,24 @@ func (w *world) start() {
 		end()
 		<-over
 	}
+}
+
+// host is how far a host is.
+func (w *world) host(id identity.ID) Host {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.paving[id]
+}
+
+// pave says how far a host is.
+func (w *world) pave(id identity.ID, h Host) {
+	w.mu.Lock()
+	if w.paving == nil {
+		w.paving = map[identity.ID]Host{}
+	}
+	w.paving[id] = h
+	w.mu.Unlock()
+	w.loop.Changed(id)
 }
 
 // toldToJoin is how many machines were told to join a cluster.

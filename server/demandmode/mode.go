@@ -34,6 +34,7 @@ type Options struct {
 	Agents   Agents
 	NewID    func(kind string) (identity.ID, error)
 	URI      func(cache.Instance) string // as Nodes know a machine
+	Host     func(identity.ID) demandloop.Host
 	Metrics  *demandloop.Metrics
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -64,7 +65,7 @@ func (m *Mode) Run(ctx context.Context) error {
 	keeper := offers.NewKeeper(m.sources())
 	loop, err := demandloop.New(demandloop.Options{
 		Term: m.opts.Term, Engine: demand.Settings{Workers: engineWorkers}, Supply: func() demandloop.Supply { return m.supply(keeper.Book()) },
-		Records: records{m.opts.Instances, m.opts.Cache}, Machines: machines{m.opts, m.refused}, NewID: m.opts.NewID, URI: m.opts.URI, Random: random,
+		Records: records{m.opts.Instances, m.opts.Cache}, Machines: machines{m.opts, m.refused}, NewID: m.opts.NewID, URI: m.opts.URI, Host: m.opts.Host, Random: random,
 		Metrics: m.opts.Metrics, Now: m.opts.Now, Log: m.opts.Log,
 	})
 	if err != nil { // the groups with a size go on

@@ -176,6 +176,7 @@ func (m *Machines) mayHave(id identity.ID, leaving bool) error {
 func (m *Machines) changed(known *machine, group fleet.GroupID) {
 	m.watchers.tell(known.tenant, known.id)
 	m.opts.Changed(group)
+	m.opts.Heard(known.id)
 }
 
 // answer counts a call, and says why it was not carried out.

@@ -243,6 +243,53 @@ func TestM43_ACredentialIsInMemoryAlone(t *testing.T) {
 	})
 }
 
+// TestM3_HowFarAHostIs: demand mode is told whether a host was told what to build, and when it has given that up and
+// left what failed; what it went back to, and what it failed of before, say nothing of that.
+func TestM3_HowFarAHostIs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.newID()
+		l := w.lead(1, id)
+		l.connect(id)
+		want := func(what string, assigned bool, failed string, told int) {
+			t.Helper()
+			synctest.Wait()
+			a, f := l.Node(id)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if a != assigned || f != failed || len(l.heard) != told {
+				t.Errorf("%s: assigned %t, failed %q, told %d times; want %t, %q, %d", what, a, f, len(l.heard), assigned, failed, told)
+			}
+			l.heard = nil
+		}
+		report := func(epoch int64, outcome nstancev1.MachineFailureOutcome) {
+			l.Status(id, &nstancev1.MachineStatus{Epoch: epoch, Failure: &nstancev1.MachineFailure{Epoch: epoch, Reason: "JoinTimeout", Message: "no Node", Outcome: outcome}})
+		}
+		want("nothing is assigned", false, "", 0)
+		l.mustPut(id, paving(1), credentialFor(1, 1, time.Hour))
+		want("assigned", true, "", 1)
+		report(1, nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_REVERTED)
+		want("it went back", true, "", 0)
+		report(1, nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_HELD)
+		want("it left what failed", true, "JoinTimeout: no Node", 1)
+		report(1, nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_HELD)
+		want("and says so again", true, "JoinTimeout: no Node", 0)
+		l.mustPut(id, paving(2), credentialFor(2, 1, time.Hour))
+		want("it is told to try again", true, "", 1)
+		l.end()
+
+		l = w.lead(2, id)
+		defer l.end()
+		want("the next leader", true, "", 1)
+		l.connect(id)
+		report(2, nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_HELD)
+		want("it failed again", true, "JoinTimeout: no Node", 1)
+		reset := paving(3)
+		reset.Mode, reset.Template = nstancev1.MachineMode_MACHINE_MODE_RESET, nil
+		l.mustPut(id, reset, nil)
+		want("it is reset", false, "", 1)
+	})
+}
+
 // An assignment that nobody confirms keeps its instance from voluntary rotation for 45 minutes,
 // under each leader, and while it is not known what is stored.
 func TestAnUnconfirmedAssignmentProtectsItsInstance(t *testing.T) {

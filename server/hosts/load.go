@@ -53,6 +53,11 @@ func (m *Machines) load(ctx context.Context) error {
 		}
 	}
 	close(m.loaded)
+	for _, in := range rows {
+		if assigned, _ := m.Node(in.ID); assigned {
+			m.opts.Heard(in.ID)
+		}
+	}
 	for _, group := range groupsOf(rows) {
 		m.opts.Changed(group) // until now every machine in it was protected
 	}

@@ -153,6 +153,28 @@ func (m *machine) assign(a *assignment, etag string) {
 	}
 }
 
+// given is why the host gave the assignment that is in force up and left what failed as it is, as it has last reported;
+// empty: it did not, or that is not known. The caller has the lock.
+func (m *machine) given() string {
+	f := m.status.GetFailure()
+	if f.GetOutcome() != nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_HELD || m.assigned == nil || f.GetEpoch() != m.assigned.epoch() {
+		return ""
+	}
+	return f.GetReason() + ": " + f.GetMessage()
+}
+
+// Node says how far the host of an instance is: whether it was told to build a node machine, and why it gave up and
+// left what failed as it is, so that no node runs there; empty: it did not.
+func (m *Machines) Node(id identity.ID) (assigned bool, failed string) {
+	known := m.find(id)
+	if known == nil {
+		return false, ""
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	return known.assigned != nil && known.assigned.head.GetMode() != nstancev1.MachineMode_MACHINE_MODE_RESET, known.given()
+}
+
 // work is one message that a host has to be sent.
 type work struct {
 	kind    string // in metrics

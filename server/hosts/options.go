@@ -28,7 +28,7 @@ const Protection = 45 * time.Minute
 // Heartbeat is how often a watcher hears that there is no news.
 const Heartbeat = 15 * time.Second
 
-// Options are what [Machines] work with. All are required.
+// Options are what [Machines] work with. All are required but those that say otherwise.
 type Options struct {
 	Shard string
 	Term  uint64
@@ -43,6 +43,9 @@ type Options struct {
 	// Changed has the group of an instance planned again: what protects the instance has
 	// changed.
 	Changed func(group fleet.GroupID)
+
+	// Heard is told of an instance about which [Machines.Node] may say something else than before; nil: nobody is.
+	Heard func(id identity.ID)
 
 	// Go runs a function in a goroutine that the leader's term waits for.
 	Go func(func())
@@ -76,6 +79,9 @@ type Machines struct {
 // New returns machines of which nothing is known yet; see [Machines.Run]. Effects end with
 // ctx, which proves the lease.
 func New(ctx context.Context, opts Options) *Machines {
+	if opts.Heard == nil {
+		opts.Heard = func(identity.ID) {}
+	}
 	return &Machines{
 		opts: opts, ctx: ctx, loaded: make(chan struct{}),
 		book: book{machines: map[identity.ID]*machine{}}, watchers: watchers{all: map[*watcher]struct{}{}},

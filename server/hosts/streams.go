@@ -68,7 +68,9 @@ func (m *Machines) Status(id identity.ID, status *nstancev1.MachineStatus) {
 		known.mu.Unlock()
 		return
 	}
+	before := known.given()
 	known.status, known.reportedAt = status, m.opts.Now()
+	after := known.given()
 	if status.GetCredentialNeeded() && status.GetEpoch() == known.assigned.epoch() {
 		known.stream.sent.credential = 0 // what was sent is lost on the host
 	}
@@ -76,6 +78,9 @@ func (m *Machines) Status(id identity.ID, status *nstancev1.MachineStatus) {
 	m.deliver(known)
 	known.mu.Unlock()
 	m.watchers.tell(known.tenant, id)
+	if before != after {
+		m.opts.Heard(id)
+	}
 }
 
 // deliver queues what the host lacks, as far as there is room. The caller has the machine's

@@ -69,6 +69,7 @@ type leader struct {
 
 	mu      sync.Mutex
 	planned []fleet.GroupID
+	heard   []identity.ID
 }
 
 // lead begins a term with the given instances, each with a node machine.
@@ -96,6 +97,11 @@ func (w *world) prepare(term uint64, ids ...identity.ID) *leader {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.planned = append(l.planned, group)
+		},
+		Heard: func(id identity.ID) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.heard = append(l.heard, id)
 		},
 		Go: func(f func()) { go f() },
 		Over: func(err error) bool {

@@ -153,7 +153,8 @@ func newMachines(r *Term) *hosts.Machines {
 	return hosts.New(r.leadership.ctx, hosts.Options{
 		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Writes: underLease(r.opts.Jitter), Cache: r.planner.cache,
 		Agents:  func() hosts.Agents { return r.agents },
-		Changed: r.queue.Enqueue, Go: r.leadership.tasks.Go, Over: r.leadership.endIfOver,
+		Changed: r.queue.Enqueue, Heard: func(id identity.ID) { r.demand.Changed(id) }, // made after it
+		Go: r.leadership.tasks.Go, Over: r.leadership.endIfOver,
 		Metrics: r.opts.Metrics.hosts, Now: r.opts.Now, Log: r.opts.Log,
 	})
 }
@@ -250,7 +251,11 @@ func newDemand(r *Term) *demandmode.Mode {
 			return r.catalog.Types(), true
 		},
 		Launcher: p.launcher, Removals: p.removals, Agents: r.agents, NewID: r.opts.NewID,
-		URI:     func(in cache.Instance) string { return p.status.ProviderURI(in) },
+		URI: func(in cache.Instance) string { return p.status.ProviderURI(in) },
+		Host: func(id identity.ID) demandloop.Host {
+			assigned, failed := r.machines.Node(id)
+			return demandloop.Host{Assigned: assigned, Failed: failed}
+		},
 		Metrics: r.opts.Metrics.demand, Now: r.opts.Now, Log: r.opts.Log.With("component", "demand"),
 	})
 }
