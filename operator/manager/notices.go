@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,18 +22,24 @@ type notices struct {
 
 // normal and warn send an event. Before there is an NstanceCluster it is logged alone.
 func (n notices) normal(ctx context.Context, reason, action, format string, args ...any) {
-	n.send(ctx, corev1.EventTypeNormal, reason, action, format, args...)
+	n.send(ctx, corev1.EventTypeNormal, nil, reason, action, format, args...)
 }
 
 func (n notices) warn(ctx context.Context, reason, action, format string, args ...any) {
-	n.send(ctx, corev1.EventTypeWarning, reason, action, format, args...)
+	n.send(ctx, corev1.EventTypeWarning, nil, reason, action, format, args...)
 }
 
-func (n notices) send(ctx context.Context, kind, reason, action, format string, args ...any) {
+// warnAbout sends a warning about an object that is not the operator's. Events of one reason are counted together
+// for minutes, with the text of the first; those about different objects are not.
+func (n notices) warnAbout(ctx context.Context, related runtime.Object, reason, action, format string, args ...any) {
+	n.send(ctx, corev1.EventTypeWarning, related, reason, action, format, args...)
+}
+
+func (n notices) send(ctx context.Context, kind string, related runtime.Object, reason, action, format string, args ...any) {
 	var about infrav1.NstanceCluster
 	if err := n.reader.Get(ctx, n.key, &about); err != nil {
 		n.log.InfoContext(ctx, "event not published: NstanceCluster unreadable", "reason", reason, "error", err)
 		return
 	}
-	n.recorder.Eventf(&about, nil, kind, reason, action, format, args...)
+	n.recorder.Eventf(&about, related, kind, reason, action, format, args...)
 }

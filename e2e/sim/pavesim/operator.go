@@ -102,7 +102,7 @@ func (p *process) build() map[string]reconcile.Reconciler {
 	w := p.w
 	cached, live := w.api.Client(p.name, p.cache, p.through), w.api.Client(p.name, nil, p.through)
 	log := slog.New(slog.NewTextHandler(&p.said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	notice := func(_ context.Context, reason, _, format string, args ...any) {
+	notice := func(_ context.Context, _ runtime.Object, reason, _, format string, args ...any) {
 		fmt.Fprintf(&p.said, reason+": "+format+"\n", args...)
 		w.notef("%s: notice %s", p.name, reason)
 	}

@@ -22,6 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -167,7 +168,7 @@ func (w *hostWorld) approve(t *testing.T) {
 	}
 	r := csr.New(csr.Options{
 		Machines: mgr.GetClient(), Requests: mgr.GetClient(), ServiceAccount: "system:serviceaccount:" + bootstrapNamespace + ":" + bootstrap,
-		Events: mgr.GetEventRecorder("nstance-operator"), Notice: func(_ context.Context, reason, _, format string, args ...any) {
+		Events: mgr.GetEventRecorder("nstance-operator"), Notice: func(_ context.Context, _ runtime.Object, reason, _, format string, args ...any) {
 			t.Logf("%s: %s", reason, fmt.Sprintf(format, args...))
 		}, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 	})

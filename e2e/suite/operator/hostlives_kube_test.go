@@ -177,7 +177,7 @@ func (l *lives) run() (stop func()) {
 		},
 		Credentials: &host.Tokens{Client: secrets, Namespace: bootstrapNamespace, ServiceAccount: bootstrap},
 		Events:      mgr.GetEventRecorder("nstance-operator"), Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Notice: func(_ context.Context, reason, _, format string, args ...any) {
+		Notice: func(_ context.Context, _ runtime.Object, reason, _, format string, args ...any) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.notices = append(l.notices, reason+": "+fmt.Sprintf(format, args...))

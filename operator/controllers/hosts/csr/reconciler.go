@@ -9,6 +9,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,9 +33,10 @@ type Options struct {
 	Requests client.Client
 	// ServiceAccount is the user name that the credentials of machines have.
 	ServiceAccount string
-	// Events are about HostMachines; Notice is about the operator as a whole, for what is of no machine.
+	// Events are about HostMachines; Notice is about the operator as a whole and the request, for what is of no
+	// machine.
 	Events events.EventRecorder
-	Notice func(ctx context.Context, reason, action, format string, args ...any)
+	Notice func(ctx context.Context, related runtime.Object, reason, action, format string, args ...any)
 	Log    *slog.Logger
 	Now    func() time.Time
 	// Decided hears each verdict; nil: nothing does.
@@ -97,7 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if m != nil {
 		r.opts.Events.Eventf(m, c, corev1.EventTypeWarning, hostsv1.EventCSRDenied, "Deny", "certificate signing request %s was denied: %s", c.Name, d.Reason)
 	} else {
-		r.opts.Notice(ctx, hostsv1.EventCSRDenied, "Deny", "certificate signing request %s of %s was denied: %s", c.Name, c.Spec.Username, d.Reason)
+		r.opts.Notice(ctx, c, hostsv1.EventCSRDenied, "Deny", "certificate signing request %s of %s was denied: %s", c.Name, c.Spec.Username, d.Reason)
 	}
 	return ctrl.Result{}, nil
 }

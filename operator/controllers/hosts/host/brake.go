@@ -262,7 +262,7 @@ func (b *brake) braked(ctx context.Context, machine string) (why string, woken [
 	if !was {
 		limit := lifecycle.Limit(b.fleet.machines)
 		b.opts.Log.WarnContext(ctx, "brake of repaves on", "missing", len(b.missing), "machines", b.fleet.machines, "reason", "too many Nodes went missing within a few minutes")
-		b.opts.Notice(ctx, hostsv1.EventFleetBrake, "Repave",
+		b.opts.Notice(ctx, nil, hostsv1.EventFleetBrake, "Repave",
 			"%d of %d Nodes of host machines are missing, more than %d within a few minutes: machines are repaved one by one; if that is meant, set annotation %s on a MachineConfiguration",
 			len(b.missing), b.fleet.machines, limit, hostsv1.AnnotationReleaseBrake)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,9 +65,10 @@ type Options struct {
 	// acknowledged that.
 	Lock        func(ctx context.Context, configuration string, number int32, machine string) (Locked, error)
 	Credentials Credentials
-	// Events are about HostMachines; Notice is about the operator as a whole.
+	// Events are about HostMachines; Notice is about the operator as a whole, and something else that is
+	// related; nil: nothing is.
 	Events events.EventRecorder
-	Notice func(ctx context.Context, reason, action, format string, args ...any)
+	Notice func(ctx context.Context, related runtime.Object, reason, action, format string, args ...any)
 	Log    *slog.Logger
 	Now    func() time.Time
 	Count  Counters
