@@ -22,6 +22,7 @@ import (
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/hosts/assignment"
 	"nstance.dev/operator/hosts/holds"
+	"nstance.dev/operator/hosts/images"
 	"nstance.dev/operator/hosts/inplace"
 	"nstance.dev/operator/hosts/orders"
 	"nstance.dev/operator/hosts/power"
@@ -71,8 +72,11 @@ var hostFeature = feature{
 		}
 		events := w.mgr.GetEventRecorder(recorder)
 		counts := metrics.NewHosts(w.mgr.GetClient(), ctrlmetrics.Registry)
+		tags := images.New(images.Options{Log: w.notices.log, Now: time.Now, Secret: func(ctx context.Context, name string) ([]byte, error) {
+			return pullsecrets.Read(ctx, w.live, w.settings.Namespace, name)
+		}})
 		v := versions.New(versions.Options{
-			Client: w.mgr.GetClient(), Live: w.live, Events: events, Now: time.Now, Wrote: counts.Wrote, Refused: counts.Refused,
+			Client: w.mgr.GetClient(), Live: w.live, Events: events, Now: time.Now, Digest: tags.Digest, Wrote: counts.Wrote, Refused: counts.Refused,
 		})
 		w.shardState.hosts.versions, w.shardState.hosts.apiServer, w.shardState.hosts.counts = v, version.Get, counts
 		w.shardState.hosts.secrets = pullsecrets.New(w.live, w.settings.Namespace, time.Now)
@@ -135,14 +139,14 @@ var hostNodeFeature = feature{
 			Inventory: w.shardState.feed.Inventory(), Reports: hosts.reports,
 			Server: func(shard string) (host.Server, bool) { return w.hostCalls(shard) },
 			Lock:   lockWith(hosts.versions), Credentials: &host.Tokens{Client: account, Namespace: w.settings.Namespace, ServiceAccount: nodeBootstrap},
-			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warn, Log: w.notices.log, Now: time.Now,
+			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warnAbout, Log: w.notices.log, Now: time.Now,
 			Count: host.Counters{Repaved: hosts.counts.Repaved, Back: hosts.counts.Back},
 		})
 		hosts.operations.Hold(&holds.Holds{Shard: func(shard string) (holds.Shard, bool) { return w.hostCalls(shard) }, Now: time.Now})
 		w.executors()
 		requests := csr.New(csr.Options{
 			Machines: w.mgr.GetClient(), Requests: w.workload.GetClient(), ServiceAccount: "system:serviceaccount:" + w.settings.Namespace + ":" + nodeBootstrap,
-			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warn, Log: w.notices.log, Now: time.Now, Decided: func(v csr.Verdict) { hosts.counts.Request(string(v)) },
+			Events: w.mgr.GetEventRecorder(recorder), Notice: w.notices.warnAbout, Log: w.notices.log, Now: time.Now, Decided: func(v csr.Verdict) { hosts.counts.Request(string(v)) },
 		})
 		return errors.Join(
 			r.SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions()),

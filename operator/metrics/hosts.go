@@ -27,7 +27,7 @@ var (
 		hostsv1.ReasonConfigurationPaused, hostsv1.ReasonSecretNotFound, hostsv1.ReasonNodeNameConflict, other,
 	}}
 	byVersionWrite = Label{"action", []string{"raise", "reserve", "create", "record", "clear", "copy", "lock", "delete"}}
-	byRefusal      = Label{"reason", []string{"changed", "referenced", "not-lockable"}}
+	byRefusal      = Label{"reason", []string{"changed", "referenced", "not-lockable", "unresolved"}}
 	byRepave       = Label{"reason", []string{"FirstPave", "Adopted", "NodeDeleted", "NodeReplaced", "Retried", "Recovered", other}}
 	byRepaveResult = Label{"result", []string{"Joined", "Reverted", "Held", other}}
 	byDecision     = Label{"decision", []string{"approve", "deny"}}
@@ -49,7 +49,7 @@ var (
 	hostPending     = Metric{"machines_configuration_pending", Gauge, []Label{byPending}, "HostMachines that wait for a configuration, by what they wait for.", nil}
 	hostVersions    = Metric{"machines_versions", Gauge, []Label{byConfiguration, byDeployed}, "Versions of a MachineConfiguration; deployed: they are locked.", nil}
 	versionWrites   = Metric{"machines_version_writes_total", Counter, []Label{byVersionWrite}, "Steps that were written to keep versions: numbers raised, reserved and cleared, versions created, recorded, edited (copy), locked and deleted.", nil}
-	versionRefusals = Metric{"machines_version_refusals_total", Counter, []Label{byRefusal}, "Steps that were refused: what they follow from had changed, a machine refers to the version, or it cannot be locked. The first two are tried again.", nil}
+	versionRefusals = Metric{"machines_version_refusals_total", Counter, []Label{byRefusal}, "Steps that were refused: what they follow from had changed, a machine refers to the version, it cannot be locked, or the tag of its image was not resolved. All but not-lockable are tried again.", nil}
 )
 
 // The metrics of the nodes of host machines.

@@ -104,6 +104,7 @@ const (
 	HeldIncomplete = "ShardOutOfSight"
 	HeldBrake      = "FleetBrake"
 	HeldPower      = "PowerHold"
+	HeldUnresolved = "ImageUnresolved"
 )
 
 // Decision is what follows from an input.

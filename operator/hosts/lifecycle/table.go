@@ -28,6 +28,15 @@ func Decide(in Input, now time.Time) Decision {
 	return d
 }
 
+// Postpone returns a decision that begins nothing in place of one whose assignment cannot be made, and decides
+// again after a while.
+func Postpone(in Input, d Decision, held Held, after time.Duration) Decision {
+	d = Decision{Row: d.Row, Action: None, Reason: held.Message, Held: due(in, held), After: after}
+	d.Conditions = conditions(in, d)
+	d.Phase = phase(in, d)
+	return d
+}
+
 // decide is the table. The first row that applies decides, in this order:
 //
 //	 0  the machine stands for no instance                     nothing
@@ -62,7 +71,7 @@ func decide(in Input, now time.Time) Decision {
 		return Decision{Row: RowBlocked, Reason: held.Message, Held: due(in, held)}
 	}
 	if in.Node.Presence != NodeLive && in.Node.Presence != NodeAbsent {
-		return Decision{Row: RowBlocked, Reason: "it is not known whether the Node is there: " + in.Node.Why, After: soon}
+		return Decision{Row: RowBlocked, Reason: "it is not known whether the Node exists: " + in.Node.Why, After: soon}
 	}
 	a := assigned(m)
 	if a == nil || behind(in) {
@@ -229,7 +238,7 @@ func unready(in Input) string {
 	case r == nil:
 		return "the host has not reported"
 	case check != nil:
-		return fmt.Sprintf("the host is not fit: %s: %s", check.ID, check.Message)
+		return fmt.Sprintf("the host does not pass a check of the preflight: %s: %s", check.ID, check.Message)
 	case r.Stage == StageResetting, r.Stage.building() && r.Attempts == 0 && !r.CredentialNeeded:
 		return fmt.Sprintf("the host is in stage %s of another assignment", r.Stage)
 	}

@@ -1,12 +1,13 @@
-// Package pullsecrets knows whether the Secrets exist that templates name to pull images with.
+// Package pullsecrets knows whether the Secrets exist that templates name to pull images with, and reads them.
 //
 // They are asked for by name, one by one, because the operator may neither list nor watch Secrets; an
-// answer counts for [Fresh]. It leaves to others what follows from a Secret that does not exist, and
-// reads of none what it holds.
+// answer counts for [Fresh]. [Read] reads what one holds, which nobody may keep. It leaves to others what
+// follows from a Secret that does not exist.
 package pullsecrets
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -17,6 +18,25 @@ import (
 
 // Fresh is how long an answer counts.
 const Fresh = 30 * time.Second
+
+// maxSize is how large a pull secret may be, bytes.
+const maxSize = 64 << 10
+
+// Read returns the content of a pull secret; secrets reads from the API server. No error repeats any of it.
+func Read(ctx context.Context, secrets client.Reader, namespace, name string) ([]byte, error) {
+	s := &corev1.Secret{}
+	if err := secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
+		return nil, fmt.Errorf("pull secret %s of namespace %s: %w", name, namespace, err)
+	}
+	content := s.Data[corev1.DockerConfigJsonKey]
+	switch {
+	case s.Type != corev1.SecretTypeDockerConfigJson || len(content) == 0:
+		return nil, fmt.Errorf("pull secret %s of namespace %s: it is not of type %s", name, namespace, corev1.SecretTypeDockerConfigJson)
+	case len(content) > maxSize:
+		return nil, fmt.Errorf("pull secret %s of namespace %s: it has %d bytes, more than %d", name, namespace, len(content), maxSize)
+	}
+	return content, nil
+}
 
 // Checker asks for the Secrets of one namespace. New makes one; it is safe for concurrent use.
 type Checker struct {

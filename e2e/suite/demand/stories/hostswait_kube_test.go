@@ -5,6 +5,7 @@ package stories_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func (s *teller) configure(name string) {
 	_, err := s.Custom.Resource(hostsv1.GroupVersion.WithResource("machineconfigurations")).Create(s.t.Context(), &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": hostsv1.GroupVersion.String(), "kind": hostsv1.KindMachineConfiguration, "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"machineSelector": map[string]any{}, "template": map[string]any{
-			"image":      map[string]any{"type": "OCI", "oci": map[string]any{"reference": "node:1"}},
+			"image":      map[string]any{"type": "OCI", "oci": map[string]any{"reference": "node@sha256:" + strings.Repeat("0", 64)}},
 			"kubernetes": map[string]any{"version": "v1.36.0"},
 		}},
 	}}, metav1.CreateOptions{})

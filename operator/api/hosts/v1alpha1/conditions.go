@@ -183,6 +183,7 @@ const (
 	EventVersionLocked         = "VersionLocked"
 	EventVersionPruned         = "VersionPruned"
 	EventVersionNameConflict   = "VersionNameConflict"
+	EventImageUnresolved       = "ImageUnresolved"
 	EventSelectorInvalid       = "SelectorInvalid"
 	EventSelectorMatchesNone   = "SelectorMatchesNothing"
 	EventPriorityAmbiguous     = "PriorityAmbiguous"

@@ -22,8 +22,7 @@ type MachineConfigurationVersionSpec struct {
 
 // ResolvedTemplate is what a template leaves open and was settled when it was locked.
 type ResolvedTemplate struct {
-	// imageDigest is what the tag of the image was resolved to. No controller of this release
-	// resolves tags.
+	// imageDigest is what the tag of the image was resolved to. Hosts fetch the image by it.
 	// +optional
 	ImageDigest SHA256 `json:"imageDigest,omitempty"`
 }

@@ -84,8 +84,8 @@ type OCIImage struct {
 	// +kubebuilder:validation:MaxLength=512
 	Reference string `json:"reference"`
 
-	// digest of the image. Without one each host takes what the tag means when it builds:
-	// set it where a version is always to mean the same image.
+	// digest of the image. Without one the operator asks the registry what the tag means when the
+	// version is locked, and all hosts take that; nothing is assigned while there is no answer.
 	// +optional
 	Digest SHA256 `json:"digest,omitempty"`
 

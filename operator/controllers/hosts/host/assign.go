@@ -23,6 +23,7 @@ func (r *Reconciler) assign(ctx context.Context, p *pass) error {
 			return fmt.Errorf("assign version %d of %s to HostMachine %s: %w", a.Version.Version, a.Version.Name, p.m.Name, err)
 		}
 		version = locked.Reference
+		delete(p.memory.problems, hostsv1.EventImageUnresolved)
 	}
 	if err := r.cordon(ctx, p); err != nil {
 		return err

@@ -153,7 +153,7 @@ func (r *Reconciler) lookLive(ctx context.Context, p *pass) {
 	case look.Answered:
 		p.in.Node = lifecycle.Node{Presence: lifecycle.NodeAbsent}
 	default:
-		p.log.WarnContext(ctx, "the API server does not say whether the Node is there; nothing is touched", "node", name, "error", err)
+		p.log.WarnContext(ctx, "the API server does not say whether the Node exists; nothing is touched", "node", name, "error", err)
 		p.in.Node = lifecycle.Node{Presence: lifecycle.NodeUnknown, Why: err.Error()}
 	}
 	p.in.Node.Confirmed = p.memory.absence.Confirmed(ref)

@@ -8,22 +8,17 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/assignment"
+	"nstance.dev/operator/hosts/pullsecrets"
 	"nstance.dev/operator/inventory"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-const (
-	// credentialLife is how long a machine has for joining with one credential.
-	credentialLife = time.Hour
-	// maxPullSecret is how large a pull secret may be, bytes.
-	maxPullSecret = 64 << 10
-)
+// credentialLife is how long a machine has for joining with one credential.
+const credentialLife = time.Hour
 
 // publish tells the shard what is assigned. Its content comes from the locked version, so it is the
 // same however often it is published.
@@ -132,16 +127,9 @@ func joinOf(m *hostsv1.HostMachine) *hostsv1.JoinStatus {
 func (r *Reconciler) pullSecrets(ctx context.Context, t *hostsv1.Template) (map[string][]byte, error) {
 	var all map[string][]byte
 	for _, name := range t.PullSecrets() {
-		s := &corev1.Secret{}
-		if err := r.opts.Secrets.Get(ctx, client.ObjectKey{Namespace: r.opts.Namespace, Name: name}, s); err != nil {
-			return nil, fmt.Errorf("pull secret %s of namespace %s: %w", name, r.opts.Namespace, err)
-		}
-		content := s.Data[corev1.DockerConfigJsonKey]
-		switch {
-		case s.Type != corev1.SecretTypeDockerConfigJson || len(content) == 0:
-			return nil, fmt.Errorf("pull secret %s of namespace %s: it is not of type %s", name, r.opts.Namespace, corev1.SecretTypeDockerConfigJson)
-		case len(content) > maxPullSecret:
-			return nil, fmt.Errorf("pull secret %s of namespace %s: it has %d bytes, more than %d", name, r.opts.Namespace, len(content), maxPullSecret)
+		content, err := pullsecrets.Read(ctx, r.opts.Secrets, r.opts.Namespace, name)
+		if err != nil {
+			return nil, err
 		}
 		if all == nil {
 			all = map[string][]byte{}

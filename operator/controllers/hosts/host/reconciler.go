@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/hosts/images"
 	"nstance.dev/operator/hosts/lifecycle"
 )
 
@@ -60,6 +62,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		if p.d.Action == lifecycle.Assign { // what fails later does not undo what was begun
 			r.brake.notBegun(p, err)
 		}
+		if errors.Is(err, images.ErrUnresolved) && !p.wrote {
+			return r.postpone(ctx, p, err)
+		}
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.d.After}, nil
+}
+
+// postpone says why nothing was assigned: the image cannot be told that is to be built from.
+func (r *Reconciler) postpone(ctx context.Context, p *pass, why error) (ctrl.Result, error) {
+	p.log.WarnContext(ctx, "nothing assigned: tag of the image not resolved", "error", why)
+	p.d = lifecycle.Postpone(p.in, p.d, lifecycle.Held{Reason: lifecycle.HeldUnresolved, Message: why.Error()}, images.Again)
+	if !p.memory.problems[hostsv1.EventImageUnresolved] {
+		p.memory.problems[hostsv1.EventImageUnresolved] = true
+		r.warn(p.m, hostsv1.EventImageUnresolved, "nothing is assigned until the image is known: %v; set a digest, or mend the registry or the pull secret", why)
+	}
+	if err := r.write(ctx, p, nil); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: p.d.After}, nil

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,6 +21,7 @@ import (
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/hosts/images"
 	"nstance.dev/operator/hosts/lifecycle"
 	"nstance.dev/operator/testworld"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -370,6 +372,43 @@ func TestM99_PullSecrets(t *testing.T) {
 		}
 		if text := fmt.Sprintf("%+v %s %v", m.Status, w.tell(), w.shard.puts[0].GetAssignment()); strings.Contains(text, "marked") {
 			t.Error("the pull secret stands in an object, an event or the assignment")
+		}
+	})
+}
+
+// M22: while the tag of an image is not resolved nothing is assigned, the machine says why, and it is tried again.
+func TestM22_TagNotResolved(t *testing.T) {
+	unresolved := fmt.Errorf("lock version gpu-v1: %w: image registry.example.com/node:1: the registry answers 404 Not Found", images.ErrUnresolved)
+	run(t, func(w *world) {
+		w.machine("m")
+		w.configuration("gpu", 1)
+		w.lock = unresolved
+		m := w.settle("m")
+		w.want(m, hostsv1.PhaseNotReady, "Paved=False/NotAssigned")
+		c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionPaved)
+		if len(w.shard.puts) > 0 || m.Status.Configuration.Assigned != nil || !strings.Contains(c.Message, "the registry answers 404 Not Found") || w.last["m"].RequeueAfter != images.Again {
+			t.Errorf("published %d, status %+v, %q, again after %s", len(w.shard.puts), m.Status.Configuration, c.Message, w.last["m"].RequeueAfter)
+		}
+		w.must(w.pass("m"))
+		if told := w.tell(); strings.Count(told, hostsv1.EventImageUnresolved) != 1 {
+			t.Errorf("told %s", told)
+		}
+		w.lock = nil
+		w.settle("m")
+		w.join("m", "node-1")
+
+		w.lock = unresolved
+		w.deleteNode("m")
+		m = w.miss("m")
+		if held := m.Status.Repave.Held; held == nil || held.Reason != "ImageUnresolved" || !strings.Contains(held.Message, "404 Not Found") || len(w.shard.puts) != 1 {
+			t.Errorf("held %+v, published %d", m.Status.Repave.Held, len(w.shard.puts))
+		}
+		if told := w.tell(); strings.Count(told, hostsv1.EventImageUnresolved) != 1 {
+			t.Errorf("told %s", told)
+		}
+		w.lock = nil
+		if m = w.settle("m"); m.Status.Configuration.Assigned.Epoch != 2 || m.Status.Repave.Held != nil {
+			t.Errorf("status %+v, held %+v", m.Status.Configuration, m.Status.Repave.Held)
 		}
 	})
 }

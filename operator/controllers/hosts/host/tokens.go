@@ -79,7 +79,7 @@ func (t *Tokens) Issue(ctx context.Context, machine string, life time.Duration) 
 func tokenID(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return "", errors.New("it is no JSON Web Token")
+		return "", errors.New("it is not a JSON Web Token")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {

@@ -304,7 +304,7 @@ func (w *world) restart() {
 			return Locked{Reference: w.reference(configuration, number), Content: assignment.Content{Template: v.Spec.Template}}, nil
 		},
 		Credentials: w, Events: &w.events, Log: testLog(w.t), Now: time.Now,
-		Notice: func(_ context.Context, reason, _, format string, args ...any) {
+		Notice: func(_ context.Context, _ runtime.Object, reason, _, format string, args ...any) {
 			w.counts = append(w.counts, reason+": "+fmt.Sprintf(format, args...))
 		},
 		Count: Counters{Repaved: func(reason, result string) { w.counts = append(w.counts, reason+" "+result) }},

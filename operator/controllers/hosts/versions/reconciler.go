@@ -38,7 +38,7 @@ type Reconciler struct {
 	work map[string]*work // by configuration
 }
 
-// Options are the surroundings of a Reconciler; all are required, but for who counts.
+// Options are the surroundings of a Reconciler; all are required, but for those that say what nil means.
 type Options struct {
 	// Client reads from a cache and writes.
 	Client client.Client
@@ -46,8 +46,11 @@ type Options struct {
 	Live   client.Reader
 	Events events.EventRecorder
 	Now    func() time.Time
+	// Digest returns the digest that the tag of a template's image has now; asked where
+	// [images.Tagged] reports true. Nil: tags are left as they are.
+	Digest func(ctx context.Context, t *hostsv1.Template) (hostsv1.SHA256, error)
 	// Wrote is told of each step that was written, and Refused why one was not: what it follows from has changed,
-	// a machine is referenced, not-lockable. Nil: nothing is.
+	// a machine is referenced, not-lockable, unresolved. Nil: nothing is.
 	Wrote, Refused func(what string)
 }
 

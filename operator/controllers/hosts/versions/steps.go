@@ -37,7 +37,7 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observation, step versi
 		v.Spec.Template = *c.Spec.Template.DeepCopy()
 		err = r.opts.Client.Update(ctx, v)
 	case versions.Lock:
-		_, err = r.lock(ctx, seen, step.Number, "")
+		err = r.lockUnassigned(ctx, seen, step.Number)
 	case versions.Delete:
 		err = r.delete(ctx, seen, step)
 	default:
@@ -103,7 +103,7 @@ func (r *Reconciler) record(ctx context.Context, seen *observation, number int32
 	if err := r.patchStatus(ctx, next, v); err != nil {
 		return err
 	}
-	r.opts.Events.Eventf(seen.configuration, next, corev1.EventTypeNormal, hostsv1.EventVersionCreated, "Version", "made version %s", v.Name)
+	r.opts.Events.Eventf(seen.configuration, next, corev1.EventTypeNormal, hostsv1.EventVersionCreated, "Version", "created version %s", v.Name)
 	return nil
 }
 
@@ -126,83 +126,4 @@ func (r *Reconciler) delete(ctx context.Context, seen *observation, step version
 // right, which is also said by 403, and is told as any other error.
 func refusedByPolicy(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy") && strings.Contains(err.Error(), "denied request")
-}
-
-// ErrNotLockable is matched by errors about a version that cannot be assigned now.
-var ErrNotLockable = errors.New("version cannot be assigned")
-
-// Locked is the content of a locked version. It never changes.
-type Locked struct {
-	Reference hostsv1.VersionReference
-	Template  hostsv1.Template
-	Resolved  *hostsv1.ResolvedTemplate
-}
-
-// Lock locks a version for a machine, and returns what it holds. Only after it has returned may
-// the content be published: the API server has acknowledged the lock by then, of exactly what
-// was read. A version that is locked already is returned as it is. Errors match ErrNotLockable
-// if the version cannot be assigned; any other error says nothing of whether it was locked,
-// and the call may be repeated.
-func (r *Reconciler) Lock(ctx context.Context, configuration string, number int32, machine string) (Locked, error) {
-	w := r.workOn(configuration)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for range mostSteps {
-		seen, err := r.observeLive(ctx, configuration)
-		switch {
-		case errors.Is(err, errChanging):
-			continue
-		case apierrors.IsNotFound(err):
-			return Locked{}, fmt.Errorf("%w: MachineConfiguration %s does not exist", ErrNotLockable, configuration)
-		case err != nil:
-			return Locked{}, err
-		}
-		if pending := seen.configuration.Status.PendingVersion; pending != nil && pending.Number == number {
-			if _, err := r.catchUp(ctx, configuration); err != nil { // its creation is recorded first
-				return Locked{}, err
-			}
-			continue
-		}
-		content, err := r.lock(ctx, seen, number, machine)
-		if late(err) {
-			r.opts.Refused("changed")
-			continue
-		}
-		if errors.Is(err, ErrNotLockable) {
-			r.opts.Refused("not-lockable")
-		}
-		if err != nil {
-			return Locked{}, fmt.Errorf("lock version %s: %w", versions.Name(configuration, number), err)
-		}
-		return content, nil
-	}
-	return Locked{}, fmt.Errorf("lock version %s: it changed %d times meanwhile", versions.Name(configuration, number), mostSteps)
-}
-
-// lock locks the very version that was seen.
-func (r *Reconciler) lock(ctx context.Context, seen *observation, number int32, machine string) (Locked, error) {
-	if why := versions.MayLock(seen.state(), number); why != "" {
-		return Locked{}, fmt.Errorf("%w: %s", ErrNotLockable, why)
-	}
-	v := seen.version(number)
-	if !v.Status.Deployed {
-		next := v.DeepCopy()
-		now := metav1.NewTime(r.opts.Now())
-		next.Status.Deployed, next.Status.DeployedAt, next.Status.FirstMachine = true, &now, machine
-		next.Status.Hash = versions.Hash(&v.Spec.Template)
-		next.Status.Conditions = versionConditions(next, r.opts.Now())
-		if err := r.patchStatus(ctx, next, v); err != nil {
-			return Locked{}, err
-		}
-		r.opts.Wrote(string(versions.Lock))
-		log.FromContext(ctx).Info("locked version", "version", v.Name, "machine", machine, "hash", string(next.Status.Hash))
-		r.opts.Events.Eventf(seen.configuration, v, corev1.EventTypeNormal, hostsv1.EventVersionLocked, "Version", "locked version %s", v.Name)
-		v = next
-	}
-	return Locked{
-		Reference: hostsv1.VersionReference{
-			Name: v.Spec.ConfigurationName, Version: number, UID: string(seen.configuration.UID), Hash: versions.Hash(&v.Spec.Template),
-		},
-		Template: *v.Spec.Template.DeepCopy(), Resolved: v.Status.Resolved.DeepCopy(),
-	}, nil
 }

@@ -41,6 +41,8 @@ type world struct {
 	events  testworld.Events
 	writes  []string
 	counted map[string]int // steps written and refused, by what the reconciler says of them
+	// digest is what tags of images are resolved to; nil: they are not resolved.
+	digest func(t *hostsv1.Template) (hostsv1.SHA256, error)
 	// before is called before each write of the reconciler; an error refuses it.
 	before func(write string) error
 	// after is called after each write that was made; an error loses the answer.
@@ -104,7 +106,11 @@ func (w *world) restart() {
 		},
 	})
 	count := func(what string) { w.counted[what]++ }
-	w.r = New(Options{Client: writer, Live: w.api, Events: &w.events, Now: time.Now, Wrote: count, Refused: count})
+	o := Options{Client: writer, Live: w.api, Events: &w.events, Now: time.Now, Wrote: count, Refused: count}
+	if w.digest != nil {
+		o.Digest = func(_ context.Context, t *hostsv1.Template) (hostsv1.SHA256, error) { return w.digest(t) }
+	}
+	w.r = New(o)
 }
 
 func (w *world) judge() *crdtest.Judge {
