@@ -160,7 +160,7 @@ waiting alone.`,
 	f.StringVarP(&o.Selector, "selector", "l", "", "the machines whose labels match this `SELECTOR`, as for kubectl")
 	f.StringArrayVar(&o.Parameters, "param", nil, "a parameter, as `KEY=VALUE`; may be repeated")
 	f.Int32Var(&o.MaxConcurrent, "max-concurrent", 0, "with --selector, on so many machines at once (default: all)")
-	f.DurationVar(&o.Timeout, "operation-timeout", 0, "how long it may take once it has begun (default: by its name)")
+	f.DurationVar(&o.Timeout, "operation-timeout", 0, "time that it may take from the claim on (default: by its name)")
 	f.DurationVar(&o.TTL, "ttl", -1, "delete the object so long after its end (default: keep it)")
 	f.BoolVar(&wait, "wait", false, "wait until it has ended, and say how far it is")
 	_ = cmd.RegisterFlagCompletionFunc("machine", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
@@ -265,9 +265,9 @@ the operations of its machines that are not complete.`,
 func newOperationCancelCommand(env *Env, flags *kubeFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel OPERATION...",
-		Short: "Cancel operations that have not begun",
-		Long: `Cancel operations, by deleting them. One that an executor has begun is not interrupted by that,
-and is left alone. Of one on a selector all that have not begun are cancelled; the others
+		Short: "Cancel operations that are not claimed",
+		Long: `Cancel operations, by deleting them. One that an executor has claimed is not interrupted by that,
+and is left alone. Of one on a selector all that are not claimed are cancelled; the others
 go on.`,
 		Example: `  nstance-admin operation cancel reboot-7kq2x
   nstance-admin operation cancel reboot-7kq2x trace-web`,

@@ -158,7 +158,7 @@ func Wait(ctx context.Context, out io.Writer, trouble func(error), api *kubeclie
 	return err
 }
 
-// Cancel deletes an operation that nobody has begun; of one on a selector, those that have not begun.
+// Cancel deletes an operation that is not claimed; of one on a selector, those that are not.
 func Cancel(ctx context.Context, out io.Writer, api *kubeclient.Client, name string) error {
 	op := &hostsv1.MachineOperation{}
 	if err := api.Get(ctx, name, op); err != nil {

@@ -96,7 +96,7 @@ func (p planner) fit(ctx context.Context, a assignment.Assignment) error {
 	wants.Mode, wants.AllowDegraded = p.opts.Mode, local.Allow.Degraded
 	facts, err := p.opts.Probe(ctx, t)
 	if err != nil {
-		return fmt.Errorf("a host of which part is not known is not built on: %w", err)
+		return fmt.Errorf("no machine is built while not all is known of the host: %w", err)
 	}
 	return preflight.Refusal(preflight.Judge(facts, wants))
 }

@@ -24,7 +24,7 @@ func (h *Host) Reset(ctx context.Context, j journal.Journal, wipe bool) error {
 			errs = append(errs, fmt.Errorf("reset: %s: %w", what, err))
 		}
 	}
-	try("start no machine with the host", h.opts.Runner.Enable(ctx, journal.None))
+	try("disable both machines", h.opts.Runner.Enable(ctx, journal.None))
 	var machines []string
 	for _, s := range journal.Slots() {
 		machines = append(machines, h.opts.Name(s))

@@ -44,7 +44,7 @@ func (p Prober) portHolder(port int) (string, error) {
 	if ours {
 		return "", nil
 	}
-	return "a process that cannot be seen", nil
+	return "an unknown process", nil
 }
 
 const listening = "0A"

@@ -134,7 +134,7 @@ func TestM91_Probe_Kubelets(t *testing.T) {
 			h.file("proc/net/tcp6", listens("900"))
 		}, []int{200}, ""},
 		{"another program on the port", func(h host) { h.process(200, "exporter", "7", "900"); h.file("proc/net/tcp", listens("900")) }, nil, "exporter (process 200)"},
-		{"nobody to be seen on the port", func(h host) { h.file("proc/net/tcp", listens("900")) }, nil, "a process that cannot be seen"},
+		{"nobody to be seen on the port", func(h host) { h.file("proc/net/tcp", listens("900")) }, nil, "an unknown process"},
 		{"a connection from the port", func(h host) { h.process(200, "curl", "500"); h.file("proc/net/tcp", tcpTable) }, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (r *renderer) registries() {
 			r.problem(field+".host", "%q is not the host of a registry such as registry.example.com:5000", host)
 			continue
 		case seen[host]:
-			r.problem(field+".host", "%q stands there twice", host)
+			r.problem(field+".host", "%q is given twice", host)
 			continue
 		}
 		seen[host] = true

@@ -201,7 +201,7 @@ func plain(n *yaml.Node, at string) error {
 				return fmt.Errorf("line %d: the name of a member must be a text", name.Line)
 			}
 			if seen[name.Value] {
-				return fmt.Errorf("line %d: %s stands there twice", name.Line, strings.TrimPrefix(at+"."+name.Value, "."))
+				return fmt.Errorf("line %d: %s is given twice", name.Line, strings.TrimPrefix(at+"."+name.Value, "."))
 			}
 			seen[name.Value] = true
 			if err := errors.Join(plain(name, at), plain(n.Content[i+1], at+"."+name.Value)); err != nil {

@@ -119,7 +119,7 @@ func (r *renderer) persisted() []mount {
 			r.problem(field+".name", "%q must be small letters, digits and hyphens, at most 63 of them", p.GetName())
 			continue
 		case names[p.GetName()]:
-			r.problem(field+".name", "%q stands there twice", p.GetName())
+			r.problem(field+".name", "%q is given twice", p.GetName())
 			continue
 		case Within(target, kubeletDir) || Within(kubeletDir, target):
 			r.problem(field+".path", "%q cannot survive: each kubelet gets a certificate of its own", target)

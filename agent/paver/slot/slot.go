@@ -158,7 +158,7 @@ func (s Slots) place(slot journal.Slot, fresh string) error {
 // vouches for it this is an error: the slot has to be built.
 func (s Slots) Refresh(ctx context.Context, slot journal.Slot, c Contents) error {
 	if m, ok := s.Marker(ctx, slot); !ok || m.Hash != c.Hash {
-		return fmt.Errorf("refresh %s: its marker does not vouch for the wanted content", s.name(slot))
+		return fmt.Errorf("refresh %s: its marker is not of the wanted content", s.name(slot))
 	}
 	dir, err := os.Open(s.Path(slot))
 	if err != nil {

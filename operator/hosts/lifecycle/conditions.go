@@ -159,7 +159,7 @@ func node(in Input) metav1.Condition {
 		if was := meta.FindStatusCondition(m.Status.Conditions, c); was != nil {
 			return metav1.Condition{Type: c, Status: was.Status, Reason: was.Reason, Message: was.Message}
 		}
-		return status.Unknown(c, hostsv1.ReasonWaiting, fmt.Sprintf("it is not known whether Node %s is there", name))
+		return status.Unknown(c, hostsv1.ReasonWaiting, fmt.Sprintf("it is not known whether Node %s exists", name))
 	case gone(in):
 		return status.False(c, hostsv1.ReasonNodeGone, fmt.Sprintf("Node %s is gone", name))
 	case ref != "":

@@ -19,7 +19,7 @@ func deleting(in Input, now time.Time) Decision {
 	deadline, free := resetDeadline(m, resets), released(in, resets)
 	switch {
 	case !slices.Contains(m.Finalizers, hostsv1.Finalizer):
-		d.Action, d.Reason = None, "nothing of the operator holds it"
+		d.Action, d.Reason = None, "it has no finalizer of the operator"
 	case free != "":
 		d.Reason = free
 	case !resets && a != nil:

@@ -103,7 +103,7 @@ func pending(in Input, d Decision, now time.Time) Decision {
 	}
 	left := op.CreationTimestamp.Add(PendingAtMost).Sub(now)
 	if left <= 0 {
-		return failed(op, d, now, hostsv1.ReasonExpired, "no executor has taken it for %s", PendingAtMost)
+		return failed(op, d, now, hostsv1.ReasonExpired, "no executor has claimed it for %s", PendingAtMost)
 	}
 	wait := func(reason, format string, args ...any) Decision {
 		d.Executor, d.After = "", left
@@ -123,7 +123,7 @@ func pending(in Input, d Decision, now time.Time) Decision {
 		}
 		return d
 	case p != nil && !p.Begun:
-		return wait(hostsv1.ReasonNotBegun, "not all operations of the same selector are made")
+		return wait(hostsv1.ReasonNotBegun, "not all operations of the same selector exist yet")
 	}
 	first := in.Busy
 	if next := Turn(in.Others, in.Machine); first == "" && next != nil && next.UID != op.UID {
@@ -136,7 +136,7 @@ func pending(in Input, d Decision, now time.Time) Decision {
 		return wait(hostsv1.ReasonLimited, "%d operations of the same selector are under way, which is its maxConcurrent", in.Parent.Limit)
 	}
 	d.Executor, d.After = executor, left
-	return claimed(op, d, now, metav1.ConditionFalse, hostsv1.ReasonOffered, "executor %s may take it", executor)
+	return claimed(op, d, now, metav1.ConditionFalse, hostsv1.ReasonOffered, "executor %s may claim it", executor)
 }
 
 // nobody decides about an operation that nobody offers on its machine.
@@ -146,7 +146,7 @@ func nobody(in Input, d Decision, now time.Time) Decision {
 	_, known := Known(op.Spec.OperationName)
 	switch {
 	case !in.Machine.Found:
-		d = claimed(op, d, now, metav1.ConditionFalse, hostsv1.ReasonNoExecutor, "there is no HostMachine %s", op.Spec.MachineRef.Name)
+		d = claimed(op, d, now, metav1.ConditionFalse, hostsv1.ReasonNoExecutor, "HostMachine %s does not exist", op.Spec.MachineRef.Name)
 	case known:
 		d = claimed(op, d, now, metav1.ConditionFalse, hostsv1.ReasonNoExecutor, "no executor offers %s on HostMachine %s", op.Spec.OperationName, in.Machine.Name)
 	default:
@@ -183,7 +183,7 @@ func inProgress(op *hostsv1.MachineOperation, d Decision, now time.Time) Decisio
 	if d.After = s.Deadline.Add(LostAfter).Sub(now); d.After <= 0 {
 		return failed(op, d, now, hostsv1.ReasonExecutorLost, "executor %s has said nothing until %s after the deadline", s.Executor, LostAfter)
 	}
-	return claimed(op, d, now, metav1.ConditionTrue, hostsv1.ReasonClaimed, "executor %s has taken it", s.Executor)
+	return claimed(op, d, now, metav1.ConditionTrue, hostsv1.ReasonClaimed, "executor %s has claimed it", s.Executor)
 }
 
 // ended decides about an operation that has finished.

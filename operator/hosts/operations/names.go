@@ -165,7 +165,7 @@ func isBool(_, value string) error { return oneOf("true", "false")("", value) }
 func oneOf(values ...string) func(string, string) error {
 	return func(_, value string) error {
 		if !slices.Contains(values, value) {
-			return fmt.Errorf("%.63q is not one of %s", value, strings.Join(values, ", "))
+			return fmt.Errorf("%.63q must be one of %s", value, strings.Join(values, ", "))
 		}
 		return nil
 	}
@@ -173,21 +173,21 @@ func oneOf(values ...string) func(string, string) error {
 
 func isSeconds(_, value string) error {
 	if n, err := strconv.Atoi(value); err != nil || n < 0 || n > 3600 {
-		return fmt.Errorf("%.63q is no number of seconds from 0 to 3600", value)
+		return fmt.Errorf("%.63q must be a number of seconds from 0 to 3600", value)
 	}
 	return nil
 }
 
 func isVersion(_, value string) error {
 	if !digits.MatchString(value) {
-		return fmt.Errorf("%.63q is no number of a version", value)
+		return fmt.Errorf("%.63q must be the number of a version", value)
 	}
 	return nil
 }
 
 func isUnit(_, value string) error {
 	if !unit.MatchString(value) {
-		return fmt.Errorf("%.63q is no name of a systemd unit", value)
+		return fmt.Errorf("%.63q must be the name of a systemd unit", value)
 	}
 	return nil
 }
@@ -212,12 +212,12 @@ func isSince(_, value string) error {
 	if _, err := time.Parse(time.RFC3339, value); err == nil {
 		return nil
 	}
-	return fmt.Errorf("%.63q is neither how long ago, such as 2h, nor a time, such as 2026-01-31T08:00:00Z", value)
+	return fmt.Errorf("%.63q must be a duration such as 2h, or a time such as 2026-01-31T08:00:00Z", value)
 }
 
 func isMachine(machine, value string) error {
 	if machine != "" && value != machine {
-		return fmt.Errorf("%.63q is not the name of the machine", value)
+		return fmt.Errorf("%.63q must be the name of the machine", value)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 // ErrNotYours says that an operation cannot be taken or ended by the caller: another executor has it,
 // it is not its turn, or it has finished. Nothing may be done for it.
-var ErrNotYours = errors.New("the operation is not the executor's to take or to end")
+var ErrNotYours = errors.New("the operation is not for this executor to claim or to end")
 
 // steps are the states that may follow one another. The empty one is that of an operation that nobody
 // has looked at. What no state follows is final.

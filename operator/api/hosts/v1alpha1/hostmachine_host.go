@@ -118,7 +118,7 @@ const (
 	ModeReset AssignmentMode = "Reset"
 )
 
-// RepaveHeld says why a repave that is due has not begun.
+// RepaveHeld says why a repave that is due has not started.
 type RepaveHeld struct {
 	// reason in one word.
 	// +required
@@ -163,7 +163,7 @@ type RepaveStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	Retry string `json:"retry,omitempty"`
 
-	// held says why the next one, which is due, has not begun.
+	// held says why the next one, which is due, has not started.
 	// +optional
 	Held *RepaveHeld `json:"held,omitempty"`
 

@@ -87,11 +87,11 @@ type RollingUpdate struct {
 	// +kubebuilder:validation:Maximum=10000
 	MaxFailures *int32 `json:"maxFailures,omitempty"`
 
-	// paused: no machine is begun.
+	// paused: no machine is updated.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// windows in which machines are begun. Default: always.
+	// windows in which machines are updated. Default: always.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -204,7 +204,7 @@ type Rollout struct {
 	// +optional
 	Updated int32 `json:"updated,omitempty"`
 
-	// updating are the machines that were begun.
+	// updating are the machines that are being updated.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=1000

@@ -119,7 +119,7 @@ type MachineOperationStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
-	// executor that has taken it.
+	// executor that has claimed it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Executor string `json:"executor,omitempty"`

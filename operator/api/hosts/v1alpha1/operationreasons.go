@@ -28,7 +28,7 @@ const (
 	ReasonLimited = "Limited"
 	// ReasonOffered: the executor that the label names may take it.
 	ReasonOffered = "Offered"
-	// ReasonClaimed: an executor has taken it.
+	// ReasonClaimed: an executor has claimed it.
 	ReasonClaimed = "Claimed"
 	// ReasonBegun: the operations of the selected machines are made.
 	ReasonBegun = "Begun"
@@ -41,7 +41,7 @@ const (
 	ReasonInvalidParameters = "InvalidParameters"
 	// ReasonMachineReplaced: the machine is another one of the same name.
 	ReasonMachineReplaced = "MachineReplaced"
-	// ReasonExpired: nobody has taken it in time.
+	// ReasonExpired: no executor has claimed it in time.
 	ReasonExpired = "Expired"
 	// ReasonTimeout: it was not done by its deadline.
 	ReasonTimeout = "Timeout"

@@ -115,7 +115,7 @@ func joining(r Request, fleet Fleet) Decision {
 		return Decision{Verdict: Deny, Machine: machine, Reason: fmt.Sprintf(format, args...)}
 	}
 	if len(r.CredentialIDs) != 1 || r.CredentialIDs[0] == "" {
-		return deny("", "it was made with %d credentials that have an ID, and takes one", len(r.CredentialIDs))
+		return deny("", "it must be made with one credential that has an ID, and was made with %d", len(r.CredentialIDs))
 	}
 	m, known := fleet.ByCredential(r.CredentialIDs[0])
 	switch {
@@ -138,7 +138,7 @@ func joining(r Request, fleet Fleet) Decision {
 	case m.Stage == After:
 		return deny(m.Name, "the machine does not boot or join")
 	case m.Approved >= lifecycle.MostCertificates && !counted:
-		return deny(m.Name, "%d certificates were approved for epoch %d, the most that are", m.Approved, m.Epoch)
+		return deny(m.Name, "%d certificates were approved for epoch %d, which is the limit", m.Approved, m.Epoch)
 	case m.Stage == Before && r.Age < patience:
 		return Decision{Verdict: Wait, Machine: m.Name, Reason: "the machine has not reported that it boots"}
 	case m.Stage == Before:
@@ -153,7 +153,7 @@ func renewing(r Request, fleet Fleet) Decision {
 	name := strings.TrimPrefix(r.Username, nodePrefix)
 	m, known := fleet.ByNode(name)
 	if !known || m.Deleting {
-		return Decision{Verdict: Ignore, Reason: "its Node is no machine's"}
+		return Decision{Verdict: Ignore, Reason: "its Node belongs to no HostMachine"}
 	}
 	if err := check(r, m.NodeName); err != nil {
 		return Decision{Verdict: Ignore, Machine: m.Name, Reason: err.Error()}
@@ -169,7 +169,7 @@ func check(r Request, node string) error {
 	}
 	block, rest := pem.Decode(r.PEM)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(block.Headers) > 0 || len(bytes.TrimSpace(rest)) > 0 {
-		return errors.New("it holds something else than one certificate request")
+		return errors.New("it must hold one certificate request and nothing else")
 	}
 	asked, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {

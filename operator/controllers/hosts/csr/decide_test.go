@@ -169,8 +169,8 @@ func TestM43_Requests(t *testing.T) {
 		{"the credential is of the epoch before", machine(func(m *Machine) { m.CredentialEpoch = 1 }), Deny, "epoch 1, and epoch 2 is assigned"},
 		{"a credential that was just made", func(r *Request, _ fleet) { r.CredentialIDs = []string{"JTI=c"} }, Wait, ""},
 		{"a credential of nobody", func(r *Request, _ fleet) { r.CredentialIDs, r.Age = []string{"JTI=c"}, time.Minute }, Deny, "no machine"},
-		{"no credential", func(r *Request, _ fleet) { r.CredentialIDs = nil }, Deny, "0 credentials"},
-		{"two credentials", func(r *Request, _ fleet) { r.CredentialIDs = []string{"JTI=a", "JTI=b"} }, Deny, "2 credentials"},
+		{"no credential", func(r *Request, _ fleet) { r.CredentialIDs = nil }, Deny, "was made with 0"},
+		{"two credentials", func(r *Request, _ fleet) { r.CredentialIDs = []string{"JTI=a", "JTI=b"} }, Deny, "was made with 2"},
 		{"an empty credential", func(r *Request, f fleet) { r.CredentialIDs = []string{""}; f[""] = f["JTI=a"] }, Deny, ""},
 		{"another signer, by a credential of a machine", func(r *Request, _ fleet) { r.Signer = certificatesv1.KubeAPIServerClientSignerName }, Deny, "for signer"},
 
@@ -188,7 +188,7 @@ func TestM43_Requests(t *testing.T) {
 		{"a Node for another Node", renews(func(r *Request) { r.PEM = pemOf(t, subject("system:node:node-b", "system:nodes")) }), Ignore, "common name"},
 		{"a Node for its server certificate", renews(func(r *Request) { r.Signer = certificatesv1.KubeletServingSignerName }), Ignore, "signer"},
 		{"a Node with more usages", renews(func(r *Request) { r.Usages = clientUsages(certificatesv1.UsageServerAuth) }), Ignore, "usage"},
-		{"a Node that is no machine's", renews(func(r *Request) { r.Username = "system:node:other" }), Ignore, "no machine's"},
+		{"a Node that is no machine's", renews(func(r *Request) { r.Username = "system:node:other" }), Ignore, "belongs to no HostMachine"},
 		{"a Node whose machine is being deleted", func(r *Request, f fleet) {
 			renews(nil)(r, f)
 			machine(func(m *Machine) { m.Deleting = true })(r, f)

@@ -11,6 +11,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +53,11 @@ func run(t *testing.T, test func(w *world)) {
 		w.r = New(Options{
 			Machines: writer, Requests: requests, ServiceAccount: account, Events: &w.events, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 			Decided: func(v Verdict) { w.count[v]++ },
-			Notice: func(_ context.Context, reason, _, format string, args ...any) {
+			Notice: func(_ context.Context, related runtime.Object, reason, _, format string, args ...any) {
+				// Of two about the operator alone that come soon after one another, one would be shown.
+				if c, is := related.(*certificatesv1.CertificateSigningRequest); !is || !strings.Contains(fmt.Sprintf(format, args...), c.Name) {
+					t.Errorf("%s is about %v", reason, related)
+				}
 				w.noticed = append(w.noticed, reason+": "+fmt.Sprintf(format, args...))
 			},
 		})
@@ -148,7 +153,7 @@ func TestM43_ThreeOfAnEpoch(t *testing.T) {
 		if n := w.approved("a"); n != 3 || w.count[Approve] != 3 || w.count[Deny] != 1 {
 			t.Errorf("%d are counted, decided %v", n, w.count)
 		}
-		if told := strings.Join(w.events.All(), "\n"); !strings.Contains(told, "CSRDenied: HostMachine: certificate signing request r3 was denied: 3 certificates were approved for epoch 2, the most that are") {
+		if told := strings.Join(w.events.All(), "\n"); !strings.Contains(told, "CSRDenied: HostMachine: certificate signing request r3 was denied: 3 certificates were approved for epoch 2, which is the limit") {
 			t.Errorf("told\n%s", told)
 		}
 		w.change("a", func(s *hostsv1.HostMachineStatus) {
@@ -210,7 +215,7 @@ func TestM43_HostileRequests(t *testing.T) {
 			{"a credential that nobody was given", "node-a", func(s *certificatesv1.CertificateSigningRequestSpec) {
 				s.Extra = map[string]certificatesv1.ExtraValue{credentialKey: {"JTI=stolen"}}
 			}, "Denied", "its credential was made for no machine that exists"},
-			{"no credential", "node-a", func(s *certificatesv1.CertificateSigningRequestSpec) { s.Extra = nil }, "Denied", "it was made with 0 credentials"},
+			{"no credential", "node-a", func(s *certificatesv1.CertificateSigningRequestSpec) { s.Extra = nil }, "Denied", "it must be made with one credential that has an ID, and was made with 0"},
 			{"a Node for another Node", "node-b", renews, "", `it asks for common name "system:node:node-b"`},
 		} {
 			told, noticed := len(w.events.All()), len(w.noticed)

@@ -72,7 +72,7 @@ func Decide(o Observation) Decision {
 	case o.Presence == inventory.Gone && there:
 		return Decision{Action: Delete, Reason: "the instance is gone: " + cmp.Or(o.WhyGone, "its shard deleted it")}
 	case o.Presence != inventory.Present || in == nil:
-		return leave("no shard that is in sight has the instance")
+		return leave("no connected shard has the instance")
 	case !inventory.HasDetails(in):
 		return leave("its shard has not described the instance yet")
 	case in.GetMachine() == nil && there:
@@ -82,11 +82,11 @@ func Decide(o Observation) Decision {
 	case in.GetRegisteredAt() == nil:
 		return leave("the instance has not registered")
 	case in.GetMachine().GetBinding() == bindingIdle && there:
-		return Decision{Action: Delete, Reason: "the instance serves the cluster no longer: its binding has ended"}
+		return Decision{Action: Delete, Reason: "the instance does not serve the cluster any more: its binding has ended"}
 	case in.GetMachine().GetBinding() == bindingIdle:
 		return leave("the instance serves no cluster")
 	case there:
-		return describe(o, Decision{Action: Keep, Reason: "the instance is there"})
+		return describe(o, Decision{Action: Keep, Reason: "the instance exists"})
 	case o.ClaimedBy != "":
 		return leave("HostMachine %s stands for the instance", o.ClaimedBy)
 	case in.GetCondemned() != nil:

@@ -105,7 +105,7 @@ func (r *Reconciler) make(ctx context.Context, o Observation, d Decision, log *s
 		if apierrors.IsAlreadyExists(err) {
 			return nil // the cache will have it
 		}
-		return fmt.Errorf("make HostMachine %s: %w", m.Name, err)
+		return fmt.Errorf("create HostMachine %s: %w", m.Name, err)
 	}
 	r.opts.Events.Eventf(m, nil, corev1.EventTypeNormal, hostsv1.EventMachineCreated, "Create", "%s", d.Reason)
 	log.InfoContext(ctx, "made HostMachine", "group", o.Instance.GetGroup())
@@ -142,7 +142,7 @@ func (r *Reconciler) keep(ctx context.Context, m *hostsv1.HostMachine, d Decisio
 		}
 		log.InfoContext(ctx, "changed HostMachine", "change", string(data))
 		if len(d.Unfit) > 0 {
-			log.WarnContext(ctx, "what no label can say is left out", "labels", d.Unfit)
+			log.WarnContext(ctx, "labels left out", "labels", d.Unfit, "reason", "their values are not valid as labels")
 		}
 	}
 	next := status.Next(m.Status.Conditions, d.Conditions, m.Generation, r.opts.Now())

@@ -74,7 +74,7 @@ func (r *Reconciler) carry(ctx context.Context, op *hostsv1.MachineOperation, m 
 	}
 	outcome, failed := c.Carry(ctx, op, m)
 	if outcome == nil && op.Status.Deadline != nil && !r.opts.Now().Before(op.Status.Deadline.Add(stopWithin)) {
-		outcome = &operations.Outcome{Failed: true, Reason: hostsv1.ReasonTimeout, Message: "it was not done by its deadline"}
+		outcome = &operations.Outcome{Failed: true, Reason: hostsv1.ReasonTimeout, Message: "it was not complete by its deadline"}
 		if failed != nil {
 			outcome.Message += ": " + failed.Error()
 		}

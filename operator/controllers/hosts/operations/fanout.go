@@ -141,8 +141,8 @@ func (r *Reconciler) multiply(ctx context.Context, op *hostsv1.MachineOperation,
 		}
 	}
 	if len(d.Create) > 0 {
-		r.opts.Log.InfoContext(ctx, "operations made for machines", "operation", op.Name, "name", op.Spec.OperationName,
-			"made", len(d.Create), "machines", d.Status.Children.Total, "reason", "its selector selects them")
+		r.opts.Log.InfoContext(ctx, "operations created for machines", "operation", op.Name, "name", op.Spec.OperationName,
+			"created", len(d.Create), "machines", d.Status.Children.Total, "reason", "its selector selects them")
 	}
 	return nil
 }

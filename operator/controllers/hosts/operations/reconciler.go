@@ -217,7 +217,7 @@ func (r *Reconciler) tell(ctx context.Context, was, is *hostsv1.MachineOperation
 	}
 	if meta.IsStatusConditionTrue(is.Status.Conditions, hostsv1.ConditionClaimed) && !meta.IsStatusConditionTrue(was.Status.Conditions, hostsv1.ConditionClaimed) {
 		log.InfoContext(ctx, "operation started", "executor", is.Status.Executor, "deadline", is.Status.Deadline.Time, "reason", "its executor has claimed it")
-		r.opts.Events.Eventf(is, nil, corev1.EventTypeNormal, hostsv1.EventOperationStarted, "Start", "executor %s has begun %s of %s", is.Status.Executor, name, on)
+		r.opts.Events.Eventf(is, nil, corev1.EventTypeNormal, hostsv1.EventOperationStarted, "Start", "executor %s has started %s of %s", is.Status.Executor, name, on)
 		return
 	}
 	if was.Status.Reason != is.Status.Reason || was.Status.State != is.Status.State {
