@@ -142,7 +142,7 @@ func (w *world) start() {
 		Term: w.term, Supply: w.supply, Records: w, Machines: w, NewID: w.newID, Random: w.name, Now: time.Now,
 		URI:  func(in cache.Instance) string { return uri + in.ProviderID },
 		Host: w.host,
-		Log: cmp.Or(w.log, slog.New(slog.DiscardHandler)),
+		Log:  cmp.Or(w.log, slog.New(slog.DiscardHandler)),
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -2,6 +2,7 @@ package image
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,6 +38,18 @@ func (b *Builder) debootstrap(ctx context.Context, src *Debootstrap, progress Pr
 		return map[string]string{"debootstrap": src.Suite}, checkBootable(dir)
 	})
 	return imageOf(root, digest.Digest{}, err)
+}
+
+// debootstrapKey names the root that debootstrap makes.
+func (b *Builder) debootstrapKey(src *Debootstrap) (digest.Digest, error) {
+	key, err := json.Marshal(struct {
+		*Debootstrap
+		Arch string
+	}{src, b.opts.Arch})
+	if err != nil {
+		return digest.Digest{}, fmt.Errorf("debootstrap: %w", err)
+	}
+	return rootKey("debootstrap", string(key)), nil
 }
 
 // arguments are those of debootstrap. Everything in them was checked: nothing begins with a

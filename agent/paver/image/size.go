@@ -2,7 +2,6 @@ package image
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -95,16 +94,4 @@ func (b *Builder) cached(d digest.Digest) ([]byte, error) {
 	}
 	defer r.Close()
 	return io.ReadAll(r)
-}
-
-// debootstrapKey names the root that debootstrap makes.
-func (b *Builder) debootstrapKey(src *Debootstrap) (digest.Digest, error) {
-	key, err := json.Marshal(struct {
-		*Debootstrap
-		Arch string
-	}{src, b.opts.Arch})
-	if err != nil {
-		return digest.Digest{}, fmt.Errorf("debootstrap: %w", err)
-	}
-	return rootKey("debootstrap", string(key)), nil
 }

@@ -139,7 +139,10 @@ func TestM99_MirrorsOfATag(t *testing.T) {
 		between func(w http.ResponseWriter, r *http.Request) bool
 		ca      string
 	}{
-		"a mirror that fails":          {func(w http.ResponseWriter, _ *http.Request) bool { http.Error(w, "", http.StatusBadGateway); return true }, mirror.ca()},
+		"a mirror that fails": {func(w http.ResponseWriter, _ *http.Request) bool {
+			http.Error(w, "", http.StatusBadGateway)
+			return true
+		}, mirror.ca()},
 		"a mirror that is not trusted": {nil, ""},
 		"a mirror that talks of something else": {func(w http.ResponseWriter, r *http.Request) bool {
 			fmt.Fprint(w, "<html>please log in</html>")

@@ -30,7 +30,7 @@ type OperationState int32
 const (
 	// Not said.
 	OperationState_OPERATION_STATE_UNSPECIFIED OperationState = 0
-	// Nobody has begun it.
+	// No executor has claimed it.
 	OperationState_OPERATION_STATE_PENDING OperationState = 1
 	// It is carried out.
 	OperationState_OPERATION_STATE_IN_PROGRESS OperationState = 2

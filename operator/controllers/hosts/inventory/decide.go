@@ -82,7 +82,7 @@ func Decide(o Observation) Decision {
 	case in.GetRegisteredAt() == nil:
 		return leave("the instance has not registered")
 	case in.GetMachine().GetBinding() == bindingIdle && there:
-		return Decision{Action: Delete, Reason: "the instance does not serve the cluster any more: its binding has ended"}
+		return Decision{Action: Delete, Reason: "the instance no longer serves the cluster: its binding has ended"}
 	case in.GetMachine().GetBinding() == bindingIdle:
 		return leave("the instance serves no cluster")
 	case there:

@@ -80,7 +80,7 @@ func TestM3M5M7_WhatBecomesOfAHostMachine(t *testing.T) {
 		"there":                  {there(nil), Keep, "the instance exists"},
 		"there, drains":          {both(there(nil), binding("draining")), Keep, "the instance exists"},
 		"there, about to go":     {both(there(nil), func(o *Observation) { o.Instance.Condemned = &nstancev1.Condemned{} }), Keep, "the instance exists"},
-		"there, unbound":         {both(there(nil), binding("idle")), Delete, "the instance does not serve the cluster any more: its binding has ended"},
+		"there, unbound":         {both(there(nil), binding("idle")), Delete, "the instance no longer serves the cluster: its binding has ended"},
 		"there, gone":            {both(there(nil), gone), Delete, "the instance is gone: scale-down"},
 		"there, out of sight":    {both(there(nil), lost), Leave, "no connected shard has the instance"},
 		"there, old server":      {both(there(nil), none), Leave, "its shard does not say that the instance has a node machine, and not that it is gone"},

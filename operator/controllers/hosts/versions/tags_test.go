@@ -13,7 +13,9 @@ import (
 )
 
 // digestOf is a digest of one digit.
-func digestOf(digit string) hostsv1.SHA256 { return hostsv1.SHA256("sha256:" + strings.Repeat(digit, 64)) }
+func digestOf(digit string) hostsv1.SHA256 {
+	return hostsv1.SHA256("sha256:" + strings.Repeat(digit, 64))
+}
 
 // resolving makes a world whose tags are resolved, one digit after the other, and counts how often.
 func (w *world) resolving() (asked *[]string) {
