@@ -3,9 +3,9 @@ package operations
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -105,7 +105,8 @@ func concerning() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, ok1 := e.ObjectOld.(*hostsv1.HostMachine)
 		is, ok2 := e.ObjectNew.(*hostsv1.HostMachine)
-		return !ok1 || !ok2 || !equality.Semantic.DeepEqual(machine(was), machine(is)) || holdOf(was, time.Time{}) != holdOf(is, time.Time{})
+		// What is compared has times of package time, at which equality.Semantic panics.
+		return !ok1 || !ok2 || !reflect.DeepEqual(machine(was), machine(is)) || holdOf(was, time.Time{}) != holdOf(is, time.Time{})
 	}}
 }
 
