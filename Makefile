@@ -76,6 +76,8 @@ RACE := CGO_ENABLED=1 go test -race -cpu 1
 # What most e2e tests look at (binaries, sources of other modules) is unknown to Go's test
 # cache, so they always run. Not so these, which are all in one process.
 INPROCESS := ./e2e/sim/... ./e2e/perf/bench
+# In these one thing happens after another, in an order that a seed draws: nothing races.
+SERIAL    := ./e2e/sim/hostsim ./e2e/sim/pavesim
 # These read pages and scripts that are in no module or in another one: they always run too.
 OUTSIDE   := ./admin/cli ./server/config ./tools/image ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
 # These run processes, and wait for them most of the time: two packages at once, and four tests of each.
@@ -90,7 +92,8 @@ race: ## Build what the tests of processes run into bin/race/, with the race det
 
 .PHONY: test
 test: build race ## Run all tests with the race detector
-	$(RACE) -timeout 15m $(TESTFLAGS) $$(go list $(filter-out ./e2e/...,$(PACKAGES)) $(INPROCESS) | grep -vxF "$$(go list $(OUTSIDE))")
+	$(RACE) -timeout 15m $(TESTFLAGS) $$(go list $(filter-out ./e2e/...,$(PACKAGES)) $(INPROCESS) | grep -vxF "$$(go list $(OUTSIDE) $(SERIAL))")
+	go test -timeout 15m $(TESTFLAGS) $(SERIAL)
 	$(RACE) -timeout 15m -count=1 $(TESTFLAGS) $(OUTSIDE)
 	go test -timeout 15m -run TestS24 $(TESTFLAGS) ./server/groups ./server/config/requests # large files: their build tag says why not with the detector
 	go test -timeout 15m -count=1 $(TESTFLAGS) $$(go list ./e2e/... | grep -vxF "$$(go list $(INPROCESS) $(PROCESSES))")
