@@ -27,9 +27,8 @@ func demandResource(client dynamic.Interface, object *unstructured.Unstructured)
 // An API server with nobody else there takes and refuses of demand mode what the table of the schemas says, and
 // shows what is asked for, what is on its way and what is missing.
 func TestDemandSchemasOnARealServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
+	c := startJudge(t)
 	t.Parallel()
-	c := startWith(t, crds.Demand)
 	admin := clientOf(t, c.Admin(), nil)
 	checkSchemas(t, crdtest.DemandCases(), func(object *unstructured.Unstructured) dynamic.ResourceInterface {
 		return demandResource(admin, object)

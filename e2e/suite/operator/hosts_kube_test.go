@@ -9,16 +9,14 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"nstance.dev/e2e/env/kube"
-	"nstance.dev/operator/crds"
 	"nstance.dev/operator/crds/crdtest"
 )
 
 // M26, M101: an API server with nobody else there takes and refuses of host machines what the
 // table of the schemas says.
 func TestM26M101_HostSchemasOnARealServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
+	c := startJudge(t)
 	t.Parallel()
-	c := startWith(t, crds.Hosts)
 	admin := clientOf(t, c.Admin(), nil)
 	checkSchemas(t, crdtest.HostCases(), func(object *unstructured.Unstructured) dynamic.ResourceInterface {
 		return resourceOf(admin, object, "")

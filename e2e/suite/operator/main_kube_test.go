@@ -34,13 +34,7 @@ var dryRun = []string{metav1.DryRunAll}
 // installDefinitions has the cluster serve our kinds.
 func installDefinitions(t testing.TB, c *kube.Cluster) {
 	t.Helper()
-	all, err := crds.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, crd := range all {
-		apply(t, c, convert(t, crd))
-	}
+	installKinds(t, c, crds.All)
 }
 
 // apply applies objects as the administrator.

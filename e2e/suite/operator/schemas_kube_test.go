@@ -14,16 +14,37 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"nstance.dev/e2e/env/kube"
+	"nstance.dev/operator/crds"
 	"nstance.dev/operator/crds/crdtest"
 )
+
+// judge is an API server that serves our kinds and has nobody else there: no policy, no controller, no operator. The
+// tests of schemas share it.
+var judge struct {
+	lasting
+	cluster *kube.Cluster
+}
+
+// startJudge starts it for the first test that needs it. It is the first thing that these tests do, while they still
+// come one after another.
+func startJudge(t *testing.T) *kube.Cluster {
+	t.Helper()
+	kube.Needs(t, kube.BeAlone)
+	if judge.cluster == nil {
+		judge.TB = t
+		defer judge.pass()
+		c := kube.Start(&judge, kube.Config{})
+		installKinds(&judge, c, crds.All, crds.Demand, crds.Hosts)
+		judge.cluster = c
+	}
+	return judge.cluster
+}
 
 // O15: an API server with nobody else there takes and refuses what the table of the
 // schemas says, rules about what is stored and its status included.
 func TestO15_TheSchemasOnARealServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
+	c := startJudge(t)
 	t.Parallel()
-	c := kube.Start(t, kube.Config{})
-	installDefinitions(t, c)
 	admin := clientOf(t, c.Admin(), nil)
 	checkSchemas(t, crdtest.Cases(), func(object *unstructured.Unstructured) dynamic.ResourceInterface {
 		return resourceOf(admin, object, "default")
@@ -34,14 +55,22 @@ func TestO15_TheSchemasOnARealServer(t *testing.T) {
 func startWith(t *testing.T, kinds func() ([]*apiextensionsv1.CustomResourceDefinition, error)) *kube.Cluster {
 	t.Helper()
 	c := kube.Start(t, kube.Config{})
-	all, err := kinds()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, crd := range all {
-		apply(t, c, convert(t, crd))
-	}
+	installKinds(t, c, kinds)
 	return c
+}
+
+// installKinds has a cluster serve kinds of ours.
+func installKinds(t testing.TB, c *kube.Cluster, of ...func() ([]*apiextensionsv1.CustomResourceDefinition, error)) {
+	t.Helper()
+	for _, kinds := range of {
+		all, err := kinds()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, crd := range all {
+			apply(t, c, convert(t, crd))
+		}
+	}
 }
 
 // checkSchemas checks that a server takes and refuses what a table says; of says where objects are.
