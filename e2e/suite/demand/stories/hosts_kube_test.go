@@ -39,6 +39,7 @@ const joinDeadline = 30 * time.Second
 // M3: in a demand group a machine that is warm and serves nobody has no HostMachine. When a need binds it, it has one, which
 // says what it waits for; when that is no longer needed, the HostMachine goes and the machine stays.
 func TestM3_HostMachinesOfADemandGroup(t *testing.T) {
+	t.Parallel()
 	w := newHostWorld(t)
 	t.Run("hosts", func(t *testing.T) {
 		s := w.begin(t, "hosts")

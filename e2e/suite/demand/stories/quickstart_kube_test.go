@@ -23,7 +23,7 @@ import (
 // TestQuickStart follows docs/demand/start.md to the letter: a Pod that is pending runs on a machine that was bought for it,
 // three minutes after the Pod is gone there is none, and nothing is left when it was interrupted. What the page shows is printed.
 func TestQuickStart(t *testing.T) {
-	t.Setenv("NSTANCE_TEST_PLACE", string(kube.Here)) // the page makes a cluster of its own, wherever those of other tests are
+	t.Parallel()
 	root, err := filepath.Abs(filepath.Join("..", "..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +93,8 @@ func blocks(t *testing.T, path string) (all []block) {
 func shell(ctx context.Context, dir, script string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = dir
+	// The page makes a cluster of its own, wherever those of other tests are.
+	cmd.Env = append(os.Environ(), "NSTANCE_TEST_PLACE="+string(kube.Here))
 	return cmd
 }
 
