@@ -49,11 +49,11 @@ func (w settling) settle() {
 	w.notef("the faults have ended")
 	var why []string
 	for end := time.Now().Add(patience); time.Now().Before(end); {
+		w.pass(time.Minute) // what is due is seen, and begun
 		if why = w.unsettled(); len(why) == 0 {
 			break
 		}
 		w.obey()
-		w.pass(time.Minute)
 	}
 	for _, says := range why {
 		promise, what, _ := strings.Cut(says, " ")
@@ -144,7 +144,7 @@ func (w settling) wrong(h *host, m *hostsv1.HostMachine) string {
 		return bad(h, "M61", "no slot runs, and epoch %d is assigned", c.Assigned.Epoch)
 	case !runs[0].Kubelet:
 		return bad(h, "M59", "the kubelet of slot %s does not run", runs[0].Slot)
-	case !exists && failed && h.kubelets[runs[0].Boot] != nil && h.kubelets[runs[0].Boot].registered:
+	case !exists && failed && uidOf(m) == "" && h.kubelets[runs[0].Boot] != nil && h.kubelets[runs[0].Boot].registered:
 		return "" // somebody has deleted the Node that the old machine came back with, before it was known
 	case !exists:
 		return bad(h, "M49", "it has no Node")
