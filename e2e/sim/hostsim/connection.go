@@ -2,17 +2,16 @@ package hostsim
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"nstance.dev/e2e/sim/objects"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
 
@@ -60,7 +59,7 @@ func (p *process) connection(cached bool) client.Client {
 		if cached {
 			err = p.cache.Get(ctx, key, o, opts...)
 		} else {
-			err = p.call(fmt.Sprintf("get %s %s", a.kind(o), key.Name), false, func() error { return c.Get(ctx, key, o, opts...) })
+			err = p.call(fmt.Sprintf("get %s %s", a.Kind(o), key.Name), false, func() error { return c.Get(ctx, key, o, opts...) })
 		}
 		if err == nil {
 			p.read(ctx, o)
@@ -71,7 +70,7 @@ func (p *process) connection(cached bool) client.Client {
 		if cached {
 			err = p.cache.List(ctx, o, opts...)
 		} else {
-			err = p.call("list "+a.kind(o), false, func() error { return c.List(ctx, o, opts...) })
+			err = p.call("list "+a.Kind(o), false, func() error { return c.List(ctx, o, opts...) })
 		}
 		var options client.ListOptions
 		if options.ApplyOptions(opts); err == nil && options.FieldSelector == nil {
@@ -79,14 +78,14 @@ func (p *process) connection(cached bool) client.Client {
 		}
 		return err
 	}
-	return interceptor.NewClient(a.store, calls)
+	return interceptor.NewClient(a.Direct, calls)
 }
 
 // writes are the calls by which the process changes objects.
 func (p *process) writes() interceptor.Funcs {
 	a := p.w.api
 	write := func(verb string, o client.Object, do func(stored client.Object) error) error {
-		return p.call(fmt.Sprintf("%s %s %s", verb, a.kind(o), o.GetName()), true, func() error { return a.write(p.name, a.kind(o), o.GetName(), do) })
+		return p.call(fmt.Sprintf("%s %s %s", verb, a.Kind(o), o.GetName()), true, func() error { return a.Write(p.name, o, do) })
 	}
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -94,7 +93,7 @@ func (p *process) writes() interceptor.Funcs {
 				if err := a.admit(nil, o, false); stored == nil && err != nil {
 					return err
 				}
-				a.identify(o)
+				a.Identify(o)
 				return c.Create(ctx, o, opts...)
 			})
 		},
@@ -108,7 +107,7 @@ func (p *process) writes() interceptor.Funcs {
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			return write("patch", o, func(stored client.Object) error {
-				if err := sameUID(stored, o, patch); err != nil {
+				if err := objects.MeantByPatch(stored, o, patch); err != nil {
 					return err
 				}
 				return c.Patch(ctx, o, patch, opts...)
@@ -125,7 +124,7 @@ func (p *process) writes() interceptor.Funcs {
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			return write("patch the status of", o, func(stored client.Object) error {
 				if stored == nil {
-					return apierrors.NewNotFound(schema.GroupResource{Resource: a.kind(o)}, o.GetName())
+					return apierrors.NewNotFound(schema.GroupResource{Resource: a.Kind(o)}, o.GetName())
 				}
 				if err := a.admit(stored, o, true); err != nil {
 					return err
@@ -139,48 +138,28 @@ func (p *process) writes() interceptor.Funcs {
 	}
 }
 
-// sameUID refuses a patch that names another UID than the object has.
-func sameUID(stored, o client.Object, patch client.Patch) error {
-	data, err := patch.Data(o)
-	var named struct {
-		Metadata struct{ UID string }
-	}
-	if err = errors.Join(err, json.Unmarshal(data, &named)); err != nil {
-		return err
-	}
-	if uid := named.Metadata.UID; stored != nil && uid != "" && uid != string(stored.GetUID()) {
-		return apierrors.NewConflict(schema.GroupResource{Resource: "objects"}, o.GetName(), errors.New("another UID"))
-	}
-	return nil
-}
-
 // apply applies a part of a status.
 func (p *process) apply(ctx context.Context, c client.Client, sub string, config runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-	part, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
+	named, meant, err := p.w.api.Applied(config)
 	if err != nil {
 		return err
 	}
-	object := &metav1.PartialObjectMetadata{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(part, object); err != nil {
-		return err
-	}
 	machine := &hostsv1.HostMachine{}
-	if object.Kind == hostsv1.KindHostMachine {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(part, machine); err != nil {
+	if named.Kind == hostsv1.KindHostMachine {
+		part, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
+		if err == nil {
+			err = runtime.DefaultUnstructuredConverter.FromUnstructured(part, machine)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return p.call(fmt.Sprintf("apply the status of %s %s", object.Kind, object.Name), true, func() error {
-		return p.w.api.write(p.name, object.Kind, object.Name, func(stored client.Object) error {
-			of := schema.GroupResource{Group: hostsv1.GroupVersion.Group, Resource: object.Kind}
-			switch {
-			case stored == nil:
-				return apierrors.NewNotFound(of, object.Name)
-			case object.UID != "" && object.UID != stored.GetUID():
-				return apierrors.NewConflict(of, object.Name, errors.New("another UID"))
-			case object.ResourceVersion != "" && object.ResourceVersion != stored.GetResourceVersion():
-				return apierrors.NewConflict(of, object.Name, errors.New("it has changed"))
-			}
+	return p.call(fmt.Sprintf("apply the status of %s %s", named.Kind, named.Name), true, func() error {
+		stored, err := meant()
+		if err != nil {
+			return err
+		}
+		return p.w.api.Write(p.name, stored, func(client.Object) error {
 			if is, ok := stored.(*hostsv1.HostMachine); ok {
 				p.w.oracle.selects(p.basisOf(ctx), is, machine)
 			}

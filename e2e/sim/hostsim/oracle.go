@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
+	"nstance.dev/e2e/sim/objects"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/controllers/hosts/versions"
 )
@@ -84,21 +85,21 @@ func owner(v *hostsv1.MachineConfigurationVersion) string {
 func operator(by string) bool { return by == "a" || by == "b" }
 
 // changed looks at each change.
-func (o *oracle) changed(c change) {
-	switch of := c.object().(type) {
+func (o *oracle) changed(c objects.Change) {
+	switch of := c.Object().(type) {
 	case *hostsv1.MachineConfigurationVersion:
-		before, _ := c.before.(*hostsv1.MachineConfigurationVersion)
-		after, _ := c.after.(*hostsv1.MachineConfigurationVersion)
-		o.version(c.by, of, before, after)
+		before, _ := c.Before.(*hostsv1.MachineConfigurationVersion)
+		after, _ := c.After.(*hostsv1.MachineConfigurationVersion)
+		o.version(c.By, of, before, after)
 	case *hostsv1.MachineConfiguration:
-		before, _ := c.before.(*hostsv1.MachineConfiguration)
-		after, _ := c.after.(*hostsv1.MachineConfiguration)
+		before, _ := c.Before.(*hostsv1.MachineConfiguration)
+		after, _ := c.After.(*hostsv1.MachineConfiguration)
 		if before != nil && after != nil {
 			o.numbers(before, after)
 		}
 	case *hostsv1.HostMachine:
-		before, _ := c.before.(*hostsv1.HostMachine)
-		after, _ := c.after.(*hostsv1.HostMachine)
+		before, _ := c.Before.(*hostsv1.HostMachine)
+		after, _ := c.After.(*hostsv1.HostMachine)
 		if after != nil {
 			o.assigned(before, after)
 		}
@@ -114,7 +115,7 @@ func (o *oracle) numbers(before, after *hostsv1.MachineConfiguration) {
 	if was == nil || is != nil && is.Number == was.Number {
 		return
 	}
-	v, _ := o.w.api.now[hostsv1.KindMachineConfigurationVersion][fmt.Sprintf("%s-v%d", after.Name, was.Number)].(*hostsv1.MachineConfigurationVersion)
+	v, _ := objects.Find[*hostsv1.MachineConfigurationVersion](o.w.api.Store, fmt.Sprintf("%s-v%d", after.Name, was.Number))
 	if v != nil && owner(v) == string(after.UID) && recorded(v) {
 		o.used[key(string(after.UID), was.Number)] = true
 	}
@@ -129,7 +130,7 @@ func recorded(v *hostsv1.MachineConfigurationVersion) bool { return v != nil && 
 func (o *oracle) version(by string, v, before, after *hostsv1.MachineConfigurationVersion) {
 	uid := owner(v)
 	k := key(uid, v.Spec.Version)
-	configuration, _ := o.w.api.now[hostsv1.KindMachineConfiguration][string(v.Spec.ConfigurationName)].(*hostsv1.MachineConfiguration)
+	configuration, _ := objects.Find[*hostsv1.MachineConfiguration](o.w.api.Store, string(v.Spec.ConfigurationName))
 	ours := configuration != nil && string(configuration.UID) == uid
 	if !operator(by) {
 		return
@@ -246,7 +247,7 @@ func (o *oracle) selects(b *basis, stored, next *hostsv1.HostMachine) {
 	}
 	desired := next.Status.Configuration.Desired
 	if anchor := anchorOf(stored); anchor != nil {
-		c, there := o.w.api.now[hostsv1.KindMachineConfiguration][string(anchor.Name)]
+		c, there := objects.Find[*hostsv1.MachineConfiguration](o.w.api.Store, string(anchor.Name))
 		if there && string(c.GetUID()) == anchor.UID && desired.Name != anchor.Name {
 			o.w.violate("M13", "%s was assigned by the selector of %s, and is moved to %s", m.Name, anchor.Name, desired.Name)
 		}

@@ -84,9 +84,9 @@ func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, str
 func (p *process) manager() (ctrl.Manager, error) {
 	yes, no, soon := true, false, 10*time.Second
 	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://sim", Transport: nowhere{}}, ctrl.Options{
-		Scheme: p.w.api.scheme, Logger: logr.Discard(),
+		Scheme: p.w.api.Scheme(), Logger: logr.Discard(),
 		NewCache:       func(*rest.Config, cache.Options) (cache.Cache, error) { return p.cache, nil },
-		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return p.w.api.store.RESTMapper(), nil },
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return p.w.api.Direct.RESTMapper(), nil },
 		NewClient:      func(*rest.Config, client.Options) (client.Client, error) { return p.client, nil },
 		Metrics:        metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", GracefulShutdownTimeout: &soon,
 		// A panic is a bug, of the controllers or found by a check, and nobody is to live on with it.

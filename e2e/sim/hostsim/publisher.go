@@ -7,15 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"nstance.dev/e2e/sim/objects"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
 
 // publishable are the machines that the publisher of a process may begin with now: those without an
 // assignment, and those whose Node is gone.
 func (p *process) publishable(now time.Time) (all []string) {
-	for _, o := range p.cache.selected(hostsv1.KindHostMachine, client.ListOptions{}) {
-		m, ok := o.(*hostsv1.HostMachine)
-		if !ok || m.Status.Configuration == nil || m.Status.Configuration.Desired == nil {
+	for _, m := range objects.Known[*hostsv1.HostMachine](p.cache.View) {
+		if m.Status.Configuration == nil || m.Status.Configuration.Desired == nil {
 			continue
 		}
 		of := m.Status.Configuration

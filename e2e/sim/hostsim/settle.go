@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"nstance.dev/e2e/sim/objects"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	choosing "nstance.dev/operator/hosts/selection"
 	"nstance.dev/operator/hosts/versions"
@@ -44,7 +45,7 @@ func (w *world) rests() bool {
 func (w *world) final() {
 	in := choosing.Cluster{APIServer: apiServer}
 	var stored []hostsv1.MachineConfigurationVersion
-	for _, v := range all[*hostsv1.MachineConfigurationVersion](w.api) {
+	for _, v := range objects.All[*hostsv1.MachineConfigurationVersion](w.api.Store) {
 		stored = append(stored, *v)
 	}
 	for _, v := range stored {
@@ -52,7 +53,7 @@ func (w *world) final() {
 			w.violate("M25", "%s was made too late, and stays", v.Name)
 		}
 	}
-	for _, c := range all[*hostsv1.MachineConfiguration](w.api) {
+	for _, c := range objects.All[*hostsv1.MachineConfiguration](w.api.Store) {
 		own := ownOf(c, stored)
 		w.kept(c, own)
 		parsed, err := choosing.Parse(c.Spec.MachineSelector)
@@ -67,7 +68,7 @@ func (w *world) final() {
 		}
 		in.Configurations = append(in.Configurations, of)
 	}
-	for _, m := range all[*hostsv1.HostMachine](w.api) {
+	for _, m := range objects.All[*hostsv1.HostMachine](w.api.Store) {
 		want := choosing.Choose(m, in).Desired
 		var is *hostsv1.VersionReference
 		assigned := false

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"nstance.dev/e2e/sim"
+	"nstance.dev/e2e/sim/objects"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
 
@@ -40,13 +41,13 @@ func (w *world) do(e sim.Event) {
 	case "drop-version":
 		w.drop(&hostsv1.MachineConfigurationVersion{ObjectMeta: metav1.ObjectMeta{Name: name + "-v" + e.Args[1]}})
 	case "drop-versions":
-		for _, v := range all[*hostsv1.MachineConfigurationVersion](w.api) {
+		for _, v := range objects.All[*hostsv1.MachineConfigurationVersion](w.api.Store) {
 			if string(v.Spec.ConfigurationName) == name {
 				w.drop(v.DeepCopy())
 			}
 		}
 	case "foreign":
-		c, _ := find[*hostsv1.MachineConfiguration](w.api, name)
+		c, _ := objects.Find[*hostsv1.MachineConfiguration](w.api.Store, name)
 		number := number(e, 1)
 		if c != nil {
 			number += c.Status.LatestVersion
@@ -99,7 +100,7 @@ func (w *world) edit(e sim.Event, name string) {
 // expect checks that a configuration has the versions of these numbers, and no others.
 func (w *world) expect(configuration, numbers string) {
 	var are []string
-	for _, v := range all[*hostsv1.MachineConfigurationVersion](w.api) {
+	for _, v := range objects.All[*hostsv1.MachineConfigurationVersion](w.api.Store) {
 		if string(v.Spec.ConfigurationName) == configuration {
 			are = append(are, fmt.Sprint(v.Spec.Version))
 		}
@@ -118,14 +119,14 @@ func (w *world) machine(e sim.Event, name string) {
 			Spec:       hostsv1.HostMachineSpec{Provisioner: hostsv1.ProvisionerManual},
 		})
 	case "repave":
-		if m, there := find[*hostsv1.HostMachine](w.api, name); there && m.Status.Configuration != nil && m.Status.Configuration.Assigned != nil {
+		if m, there := objects.Find[*hostsv1.HostMachine](w.api.Store, name); there && m.Status.Configuration != nil && m.Status.Configuration.Assigned != nil {
 			w.notef("user: the Node of %s is deleted", name)
 			w.repave[name] = m.Status.Configuration.Assigned.Epoch
 		}
 	case "drop-machine":
 		w.drop(&hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	case "drop-machines":
-		for _, m := range all[*hostsv1.HostMachine](w.api) {
+		for _, m := range objects.All[*hostsv1.HostMachine](w.api.Store) {
 			w.drop(m.DeepCopy())
 		}
 	default:
@@ -172,25 +173,26 @@ func selector(role string) *hostsv1.MachineSelector {
 }
 
 func (w *world) create(o client.Object) {
-	err := w.api.write("user", w.api.kind(o), o.GetName(), func(stored client.Object) error {
+	err := w.api.Write("user", o, func(stored client.Object) error {
 		if stored == nil {
-			w.api.identify(o)
+			w.api.Identify(o)
 		}
-		return w.api.store.Create(context.Background(), o)
+		return w.api.Direct.Create(context.Background(), o)
 	})
 	w.notef("user: create %s: %v", o.GetName(), err)
 }
 
 func (w *world) drop(o client.Object) {
-	err := w.api.write("user", w.api.kind(o), o.GetName(), func(stored client.Object) error {
+	err := w.api.Write("user", o, func(stored client.Object) error {
 		return w.api.delete(context.Background(), stored, o, nil)
 	})
-	w.notef("user: delete %s %s: %v", w.api.kind(o), o.GetName(), err)
+	w.notef("user: delete %s %s: %v", w.api.Kind(o), o.GetName(), err)
 }
 
 // change changes an object as it stands, its spec and its status.
 func (w *world) change(by, what string, o client.Object, name string, how func(client.Object) bool) {
-	err := w.api.write(by, w.api.kind(o), name, func(stored client.Object) error {
+	o.SetName(name)
+	err := w.api.Write(by, o, func(stored client.Object) error {
 		if stored == nil {
 			return apierrors.NewNotFound(hostsv1.GroupVersion.WithResource("objects").GroupResource(), name)
 		}
@@ -199,10 +201,10 @@ func (w *world) change(by, what string, o client.Object, name string, how func(c
 			return nil
 		}
 		if by == "user" {
-			return w.api.store.Update(context.Background(), next)
+			return w.api.Direct.Update(context.Background(), next)
 		}
 		patch := client.MergeFrom(stored)
-		return w.api.store.Status().Patch(context.Background(), next, patch, client.FieldOwner(by))
+		return w.api.Direct.Status().Patch(context.Background(), next, patch, client.FieldOwner(by))
 	})
 	w.notef("%s: %s: %s: %v", by, name, what, err)
 }
@@ -210,10 +212,10 @@ func (w *world) change(by, what string, o client.Object, name string, how func(c
 // orphans are versions whose owner is gone, and that nobody refers to.
 func (w *world) orphans() (out []*hostsv1.MachineConfigurationVersion) {
 	uids := map[string]bool{"": true}
-	for _, c := range all[*hostsv1.MachineConfiguration](w.api) {
+	for _, c := range objects.All[*hostsv1.MachineConfiguration](w.api.Store) {
 		uids[string(c.UID)] = true
 	}
-	for _, v := range all[*hostsv1.MachineConfigurationVersion](w.api) {
+	for _, v := range objects.All[*hostsv1.MachineConfigurationVersion](w.api.Store) {
 		if !uids[owner(v)] && w.unreferred(v.Name) {
 			out = append(out, v)
 		}
@@ -222,7 +224,7 @@ func (w *world) orphans() (out []*hostsv1.MachineConfigurationVersion) {
 }
 
 func (w *world) unreferred(version string) bool {
-	for _, m := range all[*hostsv1.HostMachine](w.api) {
+	for _, m := range objects.All[*hostsv1.HostMachine](w.api.Store) {
 		if refers(m, version) {
 			return false
 		}
@@ -232,7 +234,7 @@ func (w *world) unreferred(version string) bool {
 
 // collect deletes a version that has lost its owner.
 func (w *world) collect(v *hostsv1.MachineConfigurationVersion) {
-	err := w.api.write("collector", hostsv1.KindMachineConfigurationVersion, v.Name, func(stored client.Object) error {
+	err := w.api.Write("collector", v, func(stored client.Object) error {
 		return w.api.delete(context.Background(), stored, v.DeepCopy(), &metav1.Preconditions{UID: &v.UID})
 	})
 	w.notef("collector: delete %s: %v", v.Name, err)

@@ -278,7 +278,7 @@ func (w *world) process(p *process, now time.Time, can func(time.Time, func()), 
 		}
 	}
 	for _, kind := range kinds {
-		if _, waits := p.cache.waiting(kind); waits {
+		if p.cache.Waits(kind) {
 			can(now, func() { p.cache.handOver(kind) })
 		}
 	}

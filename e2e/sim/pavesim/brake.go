@@ -6,6 +6,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"nstance.dev/e2e/sim/objects"
 	"nstance.dev/e2e/sim/pavesim/cluster"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/lifecycle"
@@ -16,7 +17,7 @@ func (o *oracle) answered(p *process, c cluster.Call, err error) {
 	if c.Kind != "Node" || c.Verb != "get" {
 		return
 	}
-	m, there := cluster.Find[*hostsv1.HostMachine](o.w.api, c.Name)
+	m, there := objects.Find[*hostsv1.HostMachine](o.w.api.Store, c.Name)
 	if !there || !apierrors.IsNotFound(err) || uidOf(m) == "" {
 		return
 	}
@@ -37,7 +38,7 @@ type loss struct {
 // brake checks a repave that a process begins because a Node was deleted: while it knows of too many
 // others, one machine at a time is repaved (M87), as far as the process can know which are.
 func (o *oracle) brake(p *process, m *hostsv1.HostMachine) {
-	machines := cluster.Known[*hostsv1.HostMachine](p.cache)
+	machines := objects.Known[*hostsv1.HostMachine](p.cache)
 	few := 0
 	for _, l := range o.missed[p] {
 		if time.Since(l.at) < 5*time.Minute && l.at.After(o.freed) {
@@ -48,7 +49,7 @@ func (o *oracle) brake(p *process, m *hostsv1.HostMachine) {
 		return
 	}
 	for _, other := range machines {
-		stored, there := cluster.Find[*hostsv1.HostMachine](o.w.api, other.Name)
+		stored, there := objects.Find[*hostsv1.HostMachine](o.w.api.Store, other.Name)
 		if !there || other.Name == m.Name {
 			continue
 		}

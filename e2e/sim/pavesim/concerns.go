@@ -6,13 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"nstance.dev/e2e/sim/pavesim/cluster"
+	"nstance.dev/e2e/sim/objects"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
 
 // concerns has the controllers look at what a change concerns: not more than the watches of the real
 // ones do. For what they miss there is their own look every minute.
-func (p *process) concerns(c cluster.Change) {
+func (p *process) concerns(c objects.Change) {
 	switch o := c.Object().(type) {
 	case *hostsv1.HostMachine:
 		p.add(ofHost, o.Name, 0)
@@ -34,7 +34,7 @@ func (p *process) concerns(c cluster.Change) {
 		if changed(c, func(n *corev1.Node) any {
 			return []any{n.UID, n.Status.NodeInfo.BootID, ready(n), n.Annotations, n.Labels}
 		}) {
-			for _, m := range cluster.Known[*hostsv1.HostMachine](p.cache) {
+			for _, m := range objects.Known[*hostsv1.HostMachine](p.cache) {
 				if m.NodeName() == o.Name {
 					p.add(ofHost, m.Name, 0)
 				}
@@ -46,7 +46,7 @@ func (p *process) concerns(c cluster.Change) {
 }
 
 // changed is whether a part of an object is another one than before.
-func changed[T client.Object](c cluster.Change, part func(T) any) bool {
+func changed[T client.Object](c objects.Change, part func(T) any) bool {
 	before, was := c.Before.(T)
 	after, is := c.After.(T)
 	return !was || !is || !equality.Semantic.DeepEqual(part(before), part(after))

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"nstance.dev/e2e/sim/objects"
 	"nstance.dev/e2e/sim/pavesim/cluster"
 	"nstance.dev/e2e/sim/pavesim/machine"
 )
@@ -90,7 +91,7 @@ func tokenID(kubeconfig string) string {
 // join asks for a certificate, and takes it where it was approved.
 func (w *world) join(h *host, r machine.Running, k *kubelet) {
 	if k.request != "" {
-		c, there := cluster.Find[*certificatesv1.CertificateSigningRequest](w.api, k.request)
+		c, there := objects.Find[*certificatesv1.CertificateSigningRequest](w.api.Store, k.request)
 		switch verdict := settled(c, there); verdict {
 		case certificatesv1.CertificateApproved:
 			k.request = ""
@@ -137,7 +138,7 @@ func settled(c *certificatesv1.CertificateSigningRequest, there bool) certificat
 
 // register makes the Node or takes it over, if it has not since the kubelet started, and says that it lives.
 func (w *world) register(h *host, r machine.Running, k *kubelet) {
-	_, there := cluster.Find[*corev1.Node](w.api, h.name)
+	_, there := objects.Find[*corev1.Node](w.api.Store, h.name)
 	if !k.registered && !there {
 		w.notef("%s: the kubelet of %s makes the Node: %v", h.name, r.Boot, w.api.Create("kubelet", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: h.name}}))
 		there = true
@@ -163,7 +164,7 @@ func (w *world) register(h *host, r machine.Running, k *kubelet) {
 
 // nodesAge is what the API server's own controllers say of Nodes of which nothing is heard.
 func (w *world) nodesAge() {
-	for _, n := range cluster.All[*corev1.Node](w.api) {
+	for _, n := range objects.All[*corev1.Node](w.api.Store) {
 		if ready(n) != corev1.ConditionTrue || len(n.Status.Conditions) == 0 || time.Since(n.Status.Conditions[0].LastHeartbeatTime.Time) < 50*time.Second || w.refusal(false) != nil {
 			continue
 		}

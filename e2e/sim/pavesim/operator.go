@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"nstance.dev/e2e/sim/objects"
 	"nstance.dev/e2e/sim/pavesim/cluster"
 	"nstance.dev/e2e/sim/pavesim/shard"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
@@ -61,7 +62,7 @@ type process struct {
 	cancel      context.CancelFunc
 	dead        bool
 	working     bool
-	cache       *cluster.Cache
+	cache       *objects.View
 	controllers map[string]reconcile.Reconciler
 	reports     *reports.Store
 	inventory   *inventory.Store
@@ -80,17 +81,15 @@ func (w *world) launch(name string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{
 		w: w, name: name, ctx: ctx, cancel: cancel, lags: map[string]time.Time{}, due: map[request]time.Time{}, failures: map[request]int{},
-		cache: w.api.NewCache(map[string]client.IndexerFunc{
-			"nodeName":          selection.Index,
-			csr.IndexCredential: csr.Index,
-		}),
+		cache:   w.api.NewView(cluster.Kinds()),
 		reports: reports.New(), inventory: inventory.NewStore(shard.Tenant, nil),
 	}
+	must(errors.Join(p.cache.IndexField(ctx, nil, "nodeName", selection.Index), p.cache.IndexField(ctx, nil, csr.IndexCredential, csr.Index)))
 	p.inventory.Configure([]string{shard.Name})
 	p.controllers = p.build()
 	for _, kind := range cluster.Kinds() {
 		for _, o := range p.cache.Objects(kind) {
-			p.concerns(cluster.Change{After: o})
+			p.concerns(objects.Change{After: o})
 		}
 	}
 	w.processes[name] = p
@@ -318,7 +317,7 @@ func (p *process) hear() {
 	if e.GetType() == "snapshot_end" {
 		p.all(ofHost)
 	}
-	for _, m := range cluster.Known[*hostsv1.HostMachine](p.cache) {
+	for _, m := range objects.Known[*hostsv1.HostMachine](p.cache) {
 		if m.Spec.Instance != nil && string(m.Spec.Instance.ID) == e.GetInstanceId() {
 			p.add(ofHost, m.Name, 0)
 		}
@@ -327,7 +326,7 @@ func (p *process) hear() {
 
 // all has a controller look at every machine.
 func (p *process) all(controller string) {
-	for _, m := range cluster.Known[*hostsv1.HostMachine](p.cache) {
+	for _, m := range objects.Known[*hostsv1.HostMachine](p.cache) {
 		p.add(controller, m.Name, 0)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/transition"
+	"nstance.dev/e2e/sim/objects"
 	"nstance.dev/e2e/sim/pavesim/cluster"
 	"nstance.dev/e2e/sim/pavesim/machine"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
@@ -88,7 +89,7 @@ func (o *oracle) ended(p *process) {
 func operator(by string) bool { return by == "a" || by == "b" }
 
 // changed looks at each change of an object.
-func (o *oracle) changed(c cluster.Change) {
+func (o *oracle) changed(c objects.Change) {
 	if text, err := json.Marshal(c.After); err != nil || bytes.Contains(text, []byte(cluster.Marked)) {
 		o.w.violate("M43", "%s holds a credential (%v)", c.Object().GetName(), err)
 	}
@@ -137,7 +138,7 @@ func uidOf(m *hostsv1.HostMachine) string {
 func (o *oracle) machine(by string, before, after *hostsv1.HostMachine) {
 	o.count(before, after)
 	was, is := epochOf(before), epochOf(after)
-	node, there := cluster.Find[*corev1.Node](o.w.api, after.NodeName())
+	node, there := objects.Find[*corev1.Node](o.w.api.Store, after.NodeName())
 	if uid := uidOf(after); uid != "" && uid != uidOf(before) {
 		o.joined(after, node, there)
 	}
@@ -195,7 +196,7 @@ func (o *oracle) joined(m *hostsv1.HostMachine, node *corev1.Node, there bool) {
 
 // deleted checks that the operator deletes no Node that its machine has (M6, M50).
 func (o *oracle) deleted(n *corev1.Node) {
-	m, there := cluster.Find[*hostsv1.HostMachine](o.w.api, n.Name)
+	m, there := objects.Find[*hostsv1.HostMachine](o.w.api.Store, n.Name)
 	if there && m.DeletionTimestamp.IsZero() && uidOf(m) == string(n.UID) {
 		o.w.violate("M50", "the operator deletes Node %s, which is the one that %s has", n.UID, m.Name)
 	}
@@ -205,7 +206,7 @@ func (o *oracle) deleted(n *corev1.Node) {
 // it was asked for with, and three times at most in one epoch.
 func (o *oracle) certificate(c *certificatesv1.CertificateSigningRequest) {
 	secret, _ := o.w.api.Bound(c.Spec.Extra["authentication.kubernetes.io/credential-id"][0])
-	for _, m := range cluster.All[*hostsv1.HostMachine](o.w.api) {
+	for _, m := range objects.All[*hostsv1.HostMachine](o.w.api.Store) {
 		if "hm-"+m.Name != secret {
 			continue
 		}
@@ -239,7 +240,7 @@ func (o *oracle) count(before, after *hostsv1.HostMachine) {
 		return
 	}
 	o.counted[types.UID(s.Certificates.LastRequest)] = fmt.Sprintf("epoch %d of %s", s.Certificates.Epoch, after.UID)
-	for _, c := range cluster.All[*certificatesv1.CertificateSigningRequest](o.w.api) {
+	for _, c := range objects.All[*certificatesv1.CertificateSigningRequest](o.w.api.Store) {
 		if string(c.UID) != s.Certificates.LastRequest {
 			continue
 		}
@@ -272,14 +273,14 @@ func (o *oracle) touches(h *host, s transition.Step) {
 	j, up := h.Known()
 	o.journal(h, j)
 	o.retires(h, s, j)
-	m, there := cluster.Find[*hostsv1.HostMachine](o.w.api, h.name)
+	m, there := objects.Find[*hostsv1.HostMachine](o.w.api.Store, h.name)
 	if !up || !ends(s.Kind) || !there || !m.DeletionTimestamp.IsZero() || o.of(h.name).lost || uidOf(m) == "" {
 		return
 	}
 	if j.Transition != nil && j.Transition.To == s.Slot {
 		return
 	}
-	node, exists := cluster.Find[*corev1.Node](o.w.api, h.name)
+	node, exists := objects.Find[*corev1.Node](o.w.api.Store, h.name)
 	if !exists || string(node.UID) != uidOf(m) {
 		return
 	}
@@ -348,7 +349,7 @@ func (o *oracle) look() {
 }
 
 func (o *oracle) deleting(h *host) bool {
-	m, there := cluster.Find[*hostsv1.HostMachine](o.w.api, h.name)
+	m, there := objects.Find[*hostsv1.HostMachine](o.w.api.Store, h.name)
 	return !there || !m.DeletionTimestamp.IsZero()
 }
 

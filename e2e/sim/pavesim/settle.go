@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"nstance.dev/e2e/sim/pavesim/cluster"
+	"nstance.dev/e2e/sim/objects"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
 
@@ -63,11 +63,11 @@ func (w settling) settle() {
 		return
 	}
 	before := map[string]int64{}
-	for _, m := range cluster.All[*hostsv1.HostMachine](w.api) {
+	for _, m := range objects.All[*hostsv1.HostMachine](w.api.Store) {
 		before[m.Name] = epochOf(m)
 	}
 	w.pass(quiet)
-	for _, m := range cluster.All[*hostsv1.HostMachine](w.api) {
+	for _, m := range objects.All[*hostsv1.HostMachine](w.api.Store) {
 		if epochOf(m) != before[m.Name] {
 			w.violate("M49", "nothing has changed, and %s is at epoch %d after %d", m.Name, epochOf(m), before[m.Name])
 		}
@@ -80,7 +80,7 @@ func (w settling) settle() {
 
 // obey is a user who does what the condition of a machine says.
 func (w settling) obey() {
-	for _, m := range cluster.All[*hostsv1.HostMachine](w.api) {
+	for _, m := range objects.All[*hostsv1.HostMachine](w.api.Store) {
 		c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionPaved)
 		switch {
 		case c == nil || c.Reason != hostsv1.ReasonNotAssigned:
@@ -104,7 +104,7 @@ func (w settling) pass(d time.Duration) {
 // unsettled says of each machine what is not as it has to be, after the promise that it breaks.
 func (w settling) unsettled() (all []string) {
 	for _, h := range w.hosts {
-		m, there := cluster.Find[*hostsv1.HostMachine](w.api, h.name)
+		m, there := objects.Find[*hostsv1.HostMachine](w.api.Store, h.name)
 		if !there {
 			all = append(all, "M3 "+h.name+" has no HostMachine")
 			continue
@@ -136,7 +136,7 @@ func (w settling) wrong(h *host, m *hostsv1.HostMachine) string {
 	case failed && m.Spec.FailurePolicy == hostsv1.FailureHold:
 		return ""
 	}
-	node, exists := cluster.Find[*corev1.Node](w.api, h.name)
+	node, exists := objects.Find[*corev1.Node](w.api.Store, h.name)
 	switch {
 	case pending && (!exists || len(runs) == 0):
 		return "" // nothing can be built, and it says so
@@ -167,9 +167,9 @@ func (w settling) wrong(h *host, m *hostsv1.HostMachine) string {
 func (w settling) selected(m *hostsv1.HostMachine) bool {
 	ref := m.Spec.ConfigurationRef
 	if ref == nil || ref.Version == nil {
-		return len(cluster.All[*hostsv1.MachineConfiguration](w.api)) > 0
+		return len(objects.All[*hostsv1.MachineConfiguration](w.api.Store)) > 0
 	}
-	_, there := cluster.Find[*hostsv1.MachineConfigurationVersion](w.api, fmt.Sprintf("%s-v%d", ref.Name, *ref.Version))
+	_, there := objects.Find[*hostsv1.MachineConfigurationVersion](w.api.Store, fmt.Sprintf("%s-v%d", ref.Name, *ref.Version))
 	return there
 }
 

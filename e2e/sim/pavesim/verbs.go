@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"nstance.dev/e2e/sim"
-	"nstance.dev/e2e/sim/pavesim/cluster"
+	"nstance.dev/e2e/sim/objects"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/versions"
 	nstancev1 "nstance.dev/protos/nstance/v1"
@@ -166,7 +166,7 @@ func (w *world) edit(e sim.Event, h *host) {
 
 // whenGone makes the HostMachine of a host again once the one that is being deleted is gone.
 func (w *world) whenGone(h *host) {
-	if _, there := cluster.Find[*hostsv1.HostMachine](w.api, h.name); there {
+	if _, there := objects.Find[*hostsv1.HostMachine](w.api.Store, h.name); there {
 		w.after(10*time.Second, func() { w.whenGone(h) })
 		return
 	}

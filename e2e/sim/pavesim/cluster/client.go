@@ -2,18 +2,14 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"nstance.dev/e2e/sim/objects"
 )
 
 // Call is one call of a process to the API server.
@@ -30,42 +26,42 @@ type Through func(c Call, do func() error) error
 
 // Client returns a client of a process named by, which reads from its cache, or from the server where
 // that is nil. Each call but reads from the cache goes through the function.
-func (s *Server) Client(by string, cache *Cache, through Through) client.Client {
+func (s *Server) Client(by string, cache *objects.View, through Through) client.Client {
 	calls := s.writes(by, through)
 	calls.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		if cache != nil {
-			return cache.get(key, o)
+			return cache.Get(ctx, key, o, opts...)
 		}
-		return through(Call{"get", s.kind(o), key.Name, false}, func() error { return c.Get(ctx, key, o, opts...) })
+		return through(Call{"get", s.Kind(o), key.Name, false}, func() error { return c.Get(ctx, key, o, opts...) })
 	}
 	calls.List = func(ctx context.Context, c client.WithWatch, o client.ObjectList, opts ...client.ListOption) error {
 		if cache != nil {
-			return cache.list(ctx, o, opts...)
+			return cache.List(ctx, o, opts...)
 		}
-		return through(Call{"list", s.kind(o), "", false}, func() error {
-			if s.kind(o) == "Pod" {
+		return through(Call{"list", s.Kind(o), "", false}, func() error {
+			if s.Kind(o) == "Pod" {
 				return nil // there are none in this world
 			}
 			return c.List(ctx, o, opts...)
 		})
 	}
-	return interceptor.NewClient(s.store, calls)
+	return interceptor.NewClient(s.Direct, calls)
 }
 
 func (s *Server) writes(by string, through Through) interceptor.Funcs {
 	write := func(verb string, o client.Object, do func(stored client.Object) error) error {
-		return through(Call{verb, s.kind(o), o.GetName(), true}, func() error { return s.write(by, s.kind(o), o, do) })
+		return through(Call{verb, s.Kind(o), o.GetName(), true}, func() error { return s.Write(by, o, do) })
 	}
 	return interceptor.Funcs{
 		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
-			return through(Call{"create", s.kind(o), o.GetName(), true}, func() error { return s.Create(by, o) })
+			return through(Call{"create", s.Kind(o), o.GetName(), true}, func() error { return s.Create(by, o) })
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			return write("update", o, func(client.Object) error { return c.Update(ctx, o, opts...) })
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
 			return write("patch", o, func(stored client.Object) error {
-				if err := sameUID(stored, o, patch); err != nil {
+				if err := objects.MeantByPatch(stored, o, patch); err != nil {
 					return err
 				}
 				return c.Patch(ctx, o, patch, opts...)
@@ -74,7 +70,7 @@ func (s *Server) writes(by string, through Through) interceptor.Funcs {
 		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			var options client.DeleteOptions
 			options.ApplyOptions(opts)
-			return through(Call{"delete", s.kind(o), o.GetName(), true}, func() error { return s.Delete(by, o, options.Preconditions) })
+			return through(Call{"delete", s.Kind(o), o.GetName(), true}, func() error { return s.Delete(by, o, options.Preconditions) })
 		},
 		SubResourceCreate: func(_ context.Context, _ client.Client, sub string, o, body client.Object, _ ...client.SubResourceCreateOption) error {
 			request, ok := body.(*authenticationv1.TokenRequest)
@@ -95,43 +91,19 @@ func (s *Server) writes(by string, through Through) interceptor.Funcs {
 	}
 }
 
-// sameUID refuses a patch that names another UID than the object has.
-func sameUID(stored, o client.Object, patch client.Patch) error {
-	data, err := patch.Data(o)
-	var named struct {
-		Metadata struct{ UID types.UID }
-	}
-	if err = errors.Join(err, json.Unmarshal(data, &named)); err != nil {
-		return err
-	}
-	if uid := named.Metadata.UID; stored != nil && uid != "" && uid != stored.GetUID() {
-		return conflict(o, "another UID")
-	}
-	return nil
-}
-
 // apply applies a part of a status.
 func (s *Server) apply(
 	ctx context.Context, by string, through Through, c client.Client, sub string, config runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
 ) error {
-	part, err := runtime.DefaultUnstructuredConverter.ToUnstructured(config)
+	named, meant, err := s.Applied(config)
 	if err != nil {
 		return err
 	}
-	named := &metav1.PartialObjectMetadata{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(part, named); err != nil {
-		return err
-	}
 	return through(Call{"apply the " + sub + " of", named.Kind, named.Name, true}, func() error {
-		stored := s.now[named.Kind][named.Name]
-		switch {
-		case stored == nil:
-			return apierrors.NewNotFound(schema.GroupResource{Resource: named.Kind}, named.Name)
-		case named.UID != "" && named.UID != stored.GetUID():
-			return conflict(named, "another UID")
-		case named.ResourceVersion != "" && named.ResourceVersion != stored.GetResourceVersion():
-			return conflict(named, "it has changed")
+		stored, err := meant()
+		if err != nil {
+			return err
 		}
-		return s.write(by, named.Kind, stored, func(client.Object) error { return c.SubResource(sub).Apply(ctx, config, opts...) })
+		return s.Write(by, stored, func(client.Object) error { return c.SubResource(sub).Apply(ctx, config, opts...) })
 	})
 }

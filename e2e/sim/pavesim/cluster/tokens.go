@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"nstance.dev/e2e/sim/objects"
 )
 
 // Marked stands in every token: wherever it is found a credential is.
@@ -27,12 +29,12 @@ func (s *Server) issue(r *authenticationv1.TokenRequest) error {
 	if r.Spec.BoundObjectRef == nil || r.Spec.ExpirationSeconds == nil {
 		return errors.New("a token is bound to a Secret, and ends")
 	}
-	secret, there := Find[*corev1.Secret](s, r.Spec.BoundObjectRef.Name)
+	secret, there := objects.Find[*corev1.Secret](s.Store, r.Spec.BoundObjectRef.Name)
 	if !there {
 		return fmt.Errorf("there is no Secret %s", r.Spec.BoundObjectRef.Name)
 	}
-	s.made++
-	id := fmt.Sprintf("t%d", s.made)
+	s.issued++
+	id := fmt.Sprintf("t%d", s.issued)
 	until := time.Now().Add(time.Duration(*r.Spec.ExpirationSeconds) * time.Second)
 	s.tokens["JTI="+id] = token{secret.Name, secret.UID, until}
 	claims := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"jti":%q}`, id))
@@ -52,6 +54,6 @@ func (s *Server) Bound(id string) (secret string, usable bool) {
 	if !issued || !time.Now().Before(t.until) {
 		return t.secret, false
 	}
-	stored, there := Find[*corev1.Secret](s, t.secret)
+	stored, there := objects.Find[*corev1.Secret](s.Store, t.secret)
 	return t.secret, there && stored.UID == t.uid
 }
