@@ -20,6 +20,10 @@ type HoldOptions struct {
 	// LongestOff is how long an instance may be switched off on purpose.
 	LongestOff func(cache.Instance) time.Duration
 
+	// Running returns the power operation of an instance that is not over, and its deadline;
+	// empty: there is none. [Operations.Running] does.
+	Running func(ctx context.Context, id identity.ID) (operation string, deadline time.Time, err error)
+
 	// Unavailable is the answer to an error of storage, which it may end the term for.
 	Unavailable func(error) error
 
@@ -48,7 +52,8 @@ func NewHolds(ctx context.Context, opts HoldOptions) *Holds { return &Holds{opts
 var errAsBefore = errors.New("the hold is as it was")
 
 // Set puts an instance on hold, durably, and returns the hold that is in force then. Until may
-// be zero: as long as possible. The instance is one of the caller's tenant.
+// be zero: as long as possible. While a power operation of the instance runs, its hold cannot be
+// made to end sooner. The instance is one of the caller's tenant.
 func (h *Holds) Set(ctx context.Context, in cache.Instance, reason fleet.HoldReason, until time.Time) (fleet.Hold, error) {
 	now := layout.At(h.opts.Now()).Time // as a record has it
 	until = layout.At(until).Time
@@ -60,8 +65,15 @@ func (h *Holds) Set(ctx context.Context, in cache.Instance, reason fleet.HoldRea
 		return fleet.Hold{}, h.answer("set", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "until: %s is over; the clock of the server says %s",
 			until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)))
 	}
+	operation, deadline, err := h.opts.Running(ctx, in.ID)
+	if err == nil && operation != "" && !until.IsZero() && until.Before(deadline) && until.Before(in.Hold.Until) {
+		err = running(in.ID, operation)
+	}
+	if err != nil {
+		return fleet.Hold{}, h.answer("set", err)
+	}
 	var hold fleet.Hold
-	_, err := h.opts.Instances.Change(h.ctx, in.ID, func(rec *layout.InstanceRecord) (err error) {
+	_, err = h.opts.Instances.Change(h.ctx, in.ID, func(rec *layout.InstanceRecord) (err error) {
 		hold, err = setHold(rec, reason, until, longest, now)
 		return err
 	})
@@ -98,18 +110,26 @@ func setHold(rec *layout.InstanceRecord, reason fleet.HoldReason, until time.Tim
 }
 
 // Clear ends the hold of an instance, durably; there need not be one. A hold for another
-// reason than the named one stays; an empty reason is any.
+// reason than the named one stays; an empty reason is any. One that a power operation needs
+// stays until that is over: its machine may be off.
 func (h *Holds) Clear(ctx context.Context, in cache.Instance, reason fleet.HoldReason) error {
 	now := layout.At(h.opts.Now()).Time
 	if reason != "" && reason.Longest(time.Hour) <= 0 {
 		return h.answer("clear", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "reason: %q must be empty or one of reboot, repave, power", reason))
 	}
+	operation, _, err := h.opts.Running(ctx, in.ID)
+	if err != nil {
+		return h.answer("clear", err)
+	}
 	var was fleet.Hold
-	_, err := h.opts.Instances.Change(h.ctx, in.ID, func(rec *layout.InstanceRecord) error {
+	_, err = h.opts.Instances.Change(h.ctx, in.ID, func(rec *layout.InstanceRecord) error {
 		was = holdOf(rec)
 		next, changes := was.Clear(reason, now)
-		if !changes {
+		switch {
+		case !changes:
 			return errAsBefore
+		case operation != "":
+			return running(in.ID, operation)
 		}
 		noteHold(rec, next)
 		return nil
@@ -123,6 +143,10 @@ func (h *Holds) Clear(ctx context.Context, in cache.Instance, reason fleet.HoldR
 	h.opts.Log.InfoContext(ctx, "hold cleared", "instance", in.ID, "tenant", in.Group.Tenant, "group", in.Group.Name,
 		"since", was.Since, "reason", string(was.Reason))
 	return h.answer("clear", nil)
+}
+
+func running(id identity.ID, operation string) error {
+	return refusal.New(refusal.FailedPrecondition, "OPERATION_RUNNING", "operation %q of instance %q is not over, and needs its hold; wait for it, or cancel it", operation, id)
 }
 
 // answer counts a call, and says why it was not carried out.

@@ -1,15 +1,10 @@
 package hosts
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +25,8 @@ const (
 	maxParamValue    = 4096
 	longestOperation = 24 * time.Hour
 	keepOperations   = 24 * time.Hour // those that are over, as their callers may ask again
+	keepOfInstance   = 16             // that are over, whatever their age
+	leastHold        = time.Minute    // that is left of a hold when an operation begins
 	lookAgain        = 5 * time.Second
 )
 
@@ -69,9 +66,9 @@ type Switch interface {
 // safe for concurrent use.
 //
 // An operation is an object of its own in storage, written before anything is sent; what comes
-// next package power decides. The next leader goes on where this one has stopped. An operation
-// begins only while its instance is on hold for it, so that no health rule mistakes it for a
-// failure. No object is listed as long as no instance was made from a template with node
+// next package power decides. The next leader goes on where this one has stopped. Nothing is sent
+// of an operation whose instance is not on hold for it, so that no health rule mistakes it for a
+// failure, and its deadline is the end of that hold at the latest. No object is listed as long as no instance was made from a template with node
 // machines, which are what operations are about.
 //
 // Lock order: the mutex of the operations, then that of one. Nothing is called under either.
@@ -81,7 +78,8 @@ type Operations struct {
 
 	mu     sync.Mutex
 	all    map[operationKey]*operation
-	busy   map[identity.ID]*operation // the one of each instance that is not over
+	busy   map[identity.ID]*operation   // the one of each instance that is not over
+	ended  map[identity.ID][]*operation // those of each instance that are over, the oldest first
 	loaded chan struct{}
 }
 
@@ -89,14 +87,23 @@ type operationKey struct{ tenant, id string }
 
 // operation is one that is kept, under way or over.
 type operation struct {
-	key operationKey
+	key      operationKey
+	instance identity.ID
+	wake     chan struct{}
+	tried    chan struct{} // closed when its first write has ended, well or not
 
-	mu   sync.Mutex
-	rec  layout.OperationRecord
-	etag string // empty: it is not stored yet
-	wake chan struct{}
+	mu     sync.Mutex
+	rec    layout.OperationRecord
+	etag   string    // empty: it is not stored yet, or that is not known
+	failed error     // why the first write has failed; nil: it has not
+	barred power.Bar // why nothing of it may begin any more
+}
 
-	cancelled bool // nobody wants it any more
+func newOperation(rec layout.OperationRecord, etag string) *operation {
+	return &operation{
+		key: operationKey{rec.Tenant, rec.ID}, instance: rec.InstanceID, rec: rec, etag: etag,
+		wake: make(chan struct{}, 1), tried: make(chan struct{}),
+	}
 }
 
 // NewOperations returns operations of which none is known yet; see [Operations.Run]. Effects end
@@ -104,7 +111,7 @@ type operation struct {
 func NewOperations(ctx context.Context, opts OperationOptions) *Operations {
 	return &Operations{
 		opts: opts, ctx: ctx, loaded: make(chan struct{}),
-		all: map[operationKey]*operation{}, busy: map[identity.ID]*operation{},
+		all: map[operationKey]*operation{}, busy: map[identity.ID]*operation{}, ended: map[identity.ID][]*operation{},
 	}
 }
 
@@ -121,6 +128,9 @@ var timeouts = map[power.Name]time.Duration{power.On: 10 * time.Minute, power.Of
 
 // Start begins an operation on an instance of the caller's tenant, and returns it once that is
 // durable. A repeat returns what has become of the operation.
+//
+// Where storage does not say whether it became durable, the answer is an error, and the operation
+// may have begun: who does not repeat the call cancels it.
 func (o *Operations) Start(ctx context.Context, in cache.Instance, req OperationRequest) (layout.OperationRecord, error) {
 	now := layout.At(o.opts.Now()).Time
 	if err := checkOperation(req, now); err != nil {
@@ -133,32 +143,27 @@ func (o *Operations) Start(ctx context.Context, in cache.Instance, req Operation
 	if deadline.IsZero() {
 		deadline = now.Add(timeouts[req.Name])
 	}
-	op := &operation{
-		key: operationKey{in.Group.Tenant, req.ID}, wake: make(chan struct{}, 1),
-		rec: layout.OperationRecord{
-			ID: req.ID, Tenant: in.Group.Tenant, InstanceID: in.ID, Name: string(req.Name), Params: maps.Clone(req.Params),
-			State: string(power.InProgress), At: layout.At(now), Deadline: layout.At(deadline),
-		},
+	if in.Hold.Until.Before(deadline) {
+		deadline = in.Hold.Until
 	}
+	op := newOperation(layout.OperationRecord{
+		ID: req.ID, Tenant: in.Group.Tenant, InstanceID: in.ID, Name: string(req.Name), Params: maps.Clone(req.Params),
+		State: string(power.InProgress), At: layout.At(now), Deadline: layout.At(deadline),
+		Marks: marksOf(power.Set(nil, power.Intent, "", now)),
+	}, "")
 	known, err := o.enter(op, in, req, now)
 	if err != nil {
 		return layout.OperationRecord{}, o.answer("start", err)
 	}
 	if known != nil {
-		return known.record(), o.answer("start", nil)
+		err = o.durable(ctx, known)
+		return known.record(), o.answer("start", err)
 	}
-	op.rec.Marks = marksOf(power.Set(nil, power.Intent, "", now))
-	err = o.write(op, op.rec)
-	if errors.Is(err, objectstore.ErrPrecondition) && op.stored() && sameOperation(op.record(), req, in) {
-		err = nil // it stands there by a call whose answer was lost
-	}
-	if err != nil {
-		o.leave(op, true)
+	if err = o.create(op); err != nil {
 		return layout.OperationRecord{}, o.answer("start", err)
 	}
-	o.opts.Log.InfoContext(ctx, "operation started", "operation", op.key.id, "name", op.rec.Name, "instance", in.ID, "tenant", in.Group.Tenant,
-		"group", in.Group.Name, "deadline", op.rec.Deadline.Time, "reason", "its operator has asked for it")
-	o.opts.Go(func() { o.run(op) })
+	o.opts.Log.InfoContext(ctx, "operation started", "operation", op.key.id, "name", string(req.Name), "instance", in.ID, "tenant", in.Group.Tenant,
+		"group", in.Group.Name, "deadline", deadline, "reason", "its operator has asked for it")
 	return op.record(), o.answer("start", nil)
 }
 
@@ -168,7 +173,7 @@ func (o *Operations) enter(op *operation, in cache.Instance, req OperationReques
 	defer o.mu.Unlock()
 	if known := o.all[op.key]; known != nil {
 		if !sameOperation(known.record(), req, in) {
-			return nil, refusal.New(refusal.AlreadyExists, "OPERATION_EXISTS", "id: operation %q is another one; use a new id", op.key.id)
+			return nil, operationExists(op.key.id)
 		}
 		return known, nil
 	}
@@ -184,9 +189,16 @@ func (o *Operations) enter(op *operation, in cache.Instance, req OperationReques
 		return nil, refusal.New(refusal.FailedPrecondition, "OPERATION_RUNNING", "operation %q of instance %q is not over; wait for it", other.key.id, in.ID)
 	case in.Hold.Reason != fleet.HoldPower || !in.Hold.InForce(now):
 		return nil, refusal.New(refusal.FailedPrecondition, "NO_HOLD", "instance %q is not on hold for power: call SetHold first, or it would be replaced while it is off", in.ID)
+	case in.Hold.Until.Before(now.Add(leastHold)):
+		return nil, refusal.New(refusal.FailedPrecondition, "NO_HOLD", "the hold of instance %q ends at %s, in less than %v: call SetHold first, or it would be replaced while it is off",
+			in.ID, in.Hold.Until.UTC().Format(time.RFC3339), leastHold)
 	}
 	o.all[op.key], o.busy[in.ID] = op, op
 	return nil, nil
+}
+
+func operationExists(id string) error {
+	return refusal.New(refusal.AlreadyExists, "OPERATION_EXISTS", "id: operation %q is another one; use a new id", id)
 }
 
 // sameOperation reports whether a record is what is asked for.
@@ -194,21 +206,12 @@ func sameOperation(rec layout.OperationRecord, req OperationRequest, in cache.In
 	return rec.InstanceID == in.ID && rec.Name == string(req.Name) && maps.Equal(rec.Params, req.Params)
 }
 
-// leave says that an operation is over, or forgets it.
-func (o *Operations) leave(op *operation, forget bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if id := op.record().InstanceID; o.busy[id] == op {
-		delete(o.busy, id)
-	}
-	if forget {
-		delete(o.all, op.key)
-	}
-}
-
 // Get returns an operation of a tenant.
 func (o *Operations) Get(ctx context.Context, tenant, id string) (layout.OperationRecord, error) {
 	op, err := o.lookUp(ctx, tenant, id)
+	if err == nil {
+		err = o.durable(ctx, op)
+	}
 	if err != nil {
 		return layout.OperationRecord{}, o.answer("get", err)
 	}
@@ -223,11 +226,30 @@ func (o *Operations) Cancel(ctx context.Context, tenant, id string) (layout.Oper
 	if err != nil {
 		return layout.OperationRecord{}, o.answer("cancel", err)
 	}
-	if rec := op.record(); rec.State == string(power.InProgress) && op.cancel() {
+	if rec := op.record(); rec.State == string(power.InProgress) && op.bar(power.Bar{Reason: power.Cancelled, Message: "it was cancelled before anything was sent"}) {
 		op.signal()
 		o.opts.Log.InfoContext(ctx, "operation cancelled", "operation", id, "name", rec.Name, "instance", rec.InstanceID, "tenant", tenant, "reason", "its operator has asked for it")
 	}
-	return op.record(), o.answer("cancel", nil)
+	err = o.durable(ctx, op)
+	return op.record(), o.answer("cancel", err)
+}
+
+// Running returns the operation of an instance that is not over, and its deadline; empty: there is
+// none.
+func (o *Operations) Running(ctx context.Context, id identity.ID) (operation string, deadline time.Time, err error) {
+	if err := o.wait(ctx); err != nil {
+		return "", time.Time{}, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	op := o.busy[id]
+	if op == nil {
+		return "", time.Time{}, nil
+	}
+	if rec := op.record(); rec.State == string(power.InProgress) { // else it is over, and about to leave
+		return rec.ID, rec.Deadline.Time, nil
+	}
+	return "", time.Time{}, nil
 }
 
 func (o *Operations) lookUp(ctx context.Context, tenant, id string) (*operation, error) {
@@ -261,12 +283,13 @@ func (op *operation) record() layout.OperationRecord {
 	return op.rec
 }
 
-// cancel notes that nobody wants the operation any more, and reports whether that is news.
-func (op *operation) cancel() (news bool) {
+// bar says that nothing of the operation may begin any more, and reports whether that is news.
+func (op *operation) bar(why power.Bar) (news bool) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	news = !op.cancelled
-	op.cancelled = true
+	if news = op.barred == (power.Bar{}); news {
+		op.barred = why
+	}
 	return news
 }
 
@@ -284,51 +307,6 @@ func (op *operation) signal() {
 	}
 }
 
-var paramKey = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
-
-// checkOperation reports what is wrong with a request.
-func checkOperation(req OperationRequest, now time.Time) error {
-	field, why := "", ""
-	switch {
-	case !layout.ValidOperationID(req.ID):
-		field, why = "id", "it must have 1 to 64 lower-case letters, digits and hyphens"
-	case !slices.Contains(power.Names(), req.Name):
-		field, why = "name", fmt.Sprintf("%q must be one of %s", req.Name, joined(power.Names()))
-	case !req.Deadline.IsZero() && !req.Deadline.After(now):
-		field, why = "deadline", "it is over"
-	case req.Deadline.Sub(now) > longestOperation:
-		field, why = "deadline", fmt.Sprintf("it is more than %v ahead", longestOperation)
-	case len(req.Params) > maxParams:
-		field, why = "parameters", fmt.Sprintf("there are %d, and may be %d", len(req.Params), maxParams)
-	}
-	if field != "" {
-		return refusal.New(refusal.InvalidArgument, "INVALID_OPERATION", "%s: %s", field, why)
-	}
-	for _, key := range slices.Sorted(maps.Keys(req.Params)) {
-		value := req.Params[key]
-		switch {
-		case len(key) > maxParamKey || len(value) > maxParamValue || !paramKey.MatchString(key):
-			why = "it is malformed or too long"
-		case key == "force" && (value == "true" || value == "false"): // what it means, whoever asks has decided
-		case key == "mode" && (value == "hard" || value == "graceful" && req.Name != power.Cycle) && req.Name != power.On:
-		default:
-			why = fmt.Sprintf("%s does not take it, or not with this value", req.Name)
-		}
-		if why != "" {
-			return refusal.New(refusal.InvalidArgument, "INVALID_PARAMETERS", "parameters[%.63q]: %s", key, why)
-		}
-	}
-	return nil
-}
-
-func joined(names []power.Name) string {
-	all := make([]string, len(names))
-	for i, n := range names {
-		all[i] = string(n)
-	}
-	return strings.Join(all, ", ")
-}
-
 // answer counts a call, and says why it was not carried out.
 func (o *Operations) answer(call string, err error) error {
 	var already *refusal.Error
@@ -343,21 +321,4 @@ func (o *Operations) answer(call string, err error) error {
 		return refusal.Storage(err, layout.ErrUnreadable, layout.ErrNewer, objectstore.ErrNotFound)
 	}
 	return err
-}
-
-// marksOf are marks as a record has them, and entriesOf the reverse.
-func marksOf(entries []power.Entry) []layout.OperationMark {
-	out := make([]layout.OperationMark, len(entries))
-	for i, e := range entries {
-		out[i] = layout.OperationMark{Mark: string(e.Mark), Action: string(e.Action), At: layout.At(e.At), Times: e.Times}
-	}
-	return out
-}
-
-func entriesOf(marks []layout.OperationMark) []power.Entry {
-	out := make([]power.Entry, len(marks))
-	for i, m := range marks {
-		out[i] = power.Entry{Mark: power.Mark(m.Mark), Action: driver.PowerAction(m.Action), At: m.At.Time, Times: cmp.Or(m.Times, 1)}
-	}
-	return out
 }

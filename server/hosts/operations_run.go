@@ -2,7 +2,6 @@ package hosts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,8 +9,6 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/layout"
-	"nstance.dev/server/lease"
-	"nstance.dev/server/objectstore"
 	"nstance.dev/server/power"
 	"nstance.dev/server/retry"
 )
@@ -47,6 +44,9 @@ func (o *Operations) Run(ctx context.Context) error {
 
 // run carries an operation out to its end, or to that of the term.
 func (o *Operations) run(op *operation) {
+	if !o.settle(op) {
+		return
+	}
 	var sight power.Sight
 	var offers []driver.PowerAction
 	for {
@@ -61,18 +61,16 @@ func (o *Operations) run(op *operation) {
 			v.Sight, v.Offers = sight, offers
 			v.Heard, v.Booted = o.agent(in)
 		}
-		known := v.Leaving || sight.Status != "" && offers != nil || !o.opts.Now().Before(rec.Deadline.Time)
-		if known { // else the provider is asked again
-			over, err := o.step(op, in, power.Next(op.decision(), v, layout.At(o.opts.Now()).Time))
-			switch {
-			case over:
-				o.leave(op, false)
-				return
-			case err != nil && (o.opts.Over(err) || o.ctx.Err() != nil):
-				return
-			case err != nil:
-				o.opts.Log.WarnContext(o.ctx, "operation will be tried again", "operation", rec.ID, "instance", rec.InstanceID, "retry_in", lookAgain, "error", err)
-			}
+		now := layout.At(o.opts.Now()).Time
+		over, err := o.step(op, in, power.Next(op.decision(in.Hold, now), v, now))
+		switch {
+		case over:
+			o.over(op)
+			return
+		case err != nil && (o.opts.Over(err) || o.ctx.Err() != nil):
+			return
+		case err != nil:
+			o.opts.Log.WarnContext(o.ctx, "operation will be tried again", "operation", rec.ID, "instance", rec.InstanceID, "retry_in", lookAgain, "error", err)
 		}
 		timer := time.NewTimer(lookAgain)
 		select {
@@ -86,13 +84,17 @@ func (o *Operations) run(op *operation) {
 	}
 }
 
-// decision is the operation as decisions see it.
-func (op *operation) decision() power.Operation {
+// decision is the operation as decisions see it, where its instance has this hold.
+func (op *operation) decision(hold fleet.Hold, now time.Time) power.Operation {
 	op.mu.Lock()
 	defer op.mu.Unlock()
+	barred := op.barred
+	if barred == (power.Bar{}) && (hold.Reason != fleet.HoldPower || !hold.InForce(now)) {
+		barred = power.Bar{Reason: power.NoHold, Message: "the instance is not on hold for power any more, and nothing was sent"}
+	}
 	return power.Operation{
 		Name: power.Name(op.rec.Name), Hard: op.rec.Params["mode"] == "hard", Marks: entriesOf(op.rec.Marks),
-		Deadline: op.rec.Deadline.Time, Cancelled: op.cancelled,
+		Deadline: op.rec.Deadline.Time, Barred: barred,
 	}
 }
 
@@ -123,7 +125,9 @@ func (o *Operations) step(op *operation, in cache.Instance, s power.Step) (over 
 	}
 	err = o.opts.Provider.Power(o.ctx, in.Group, refOf(in), s.Send)
 	if err == nil {
-		return false, nil
+		taken := op.record()
+		taken.Marks = marksOf(power.Accept(entriesOf(taken.Marks), s.Mark, layout.At(o.opts.Now()).Time))
+		return false, o.write(op, taken)
 	}
 	switch driver.ClassOf(err) {
 	case driver.Unsupport:
@@ -178,46 +182,4 @@ func (o *Operations) agent(in cache.Instance) (heard, booted time.Time) {
 		booted = h.ReceivedAt.Add(-up)
 	}
 	return h.ReceivedAt, booted
-}
-
-// write makes a record durable and then known. Another write of it is that of a later leader.
-func (o *Operations) write(op *operation, next layout.OperationRecord) error {
-	op.mu.Lock()
-	etag := op.etag
-	op.mu.Unlock()
-	next.Term = o.opts.Term
-	data, err := next.Encode()
-	if err == nil {
-		etag, err = objectstore.Put(o.ctx, o.opts.Store, next.Key(o.opts.Shard), data, etag, o.opts.Writes)
-	}
-	if errors.Is(err, objectstore.ErrPrecondition) {
-		return o.reread(op, err)
-	}
-	if err != nil {
-		return fmt.Errorf("operation %s: %w", next.ID, err)
-	}
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	op.rec, op.etag = next, etag
-	return nil
-}
-
-// reread takes in what stands in storage, where a write has found that something else does: an
-// answer of before may have been lost. It returns why, for the next try.
-func (o *Operations) reread(op *operation, why error) error {
-	obj, err := o.opts.Store.Get(o.ctx, op.record().Key(o.opts.Shard))
-	if err != nil {
-		return fmt.Errorf("operation %s: %w", op.key.id, errors.Join(why, err))
-	}
-	rec, err := layout.DecodeOperationRecord(op.record().Key(o.opts.Shard), obj.Data)
-	switch {
-	case err != nil:
-		return fmt.Errorf("operation %s: %w", op.key.id, err)
-	case rec.Term > o.opts.Term:
-		return &lease.SupersededError{Document: "operation " + op.key.id, Term: rec.Term}
-	}
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	op.rec, op.etag = rec, obj.ETag
-	return fmt.Errorf("operation %s: %w", op.key.id, why)
 }

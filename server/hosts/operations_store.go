@@ -1,8 +1,11 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,14 +25,9 @@ func (o *Operations) load(ctx context.Context) error {
 			return err
 		}
 	}
-	close(o.loaded)
 	o.mu.Lock()
-	var begun []*operation
-	for _, op := range o.all {
-		if op.record().State == string(power.InProgress) {
-			begun = append(begun, op)
-		}
-	}
+	begun := o.resume()
+	close(o.loaded) // none comes in before
 	o.mu.Unlock()
 	for _, op := range begun {
 		rec := op.record()
@@ -38,6 +36,33 @@ func (o *Operations) load(ctx context.Context) error {
 		o.opts.Go(func() { o.run(op) })
 	}
 	return nil
+}
+
+// resume returns the operations that are not over, and sorts out what was read. Of several of one
+// instance, of which no two are begun, one goes on: a write whose outcome its leader did not
+// know may have taken effect when another one was under way. The caller has the mutex.
+func (o *Operations) resume() (begun []*operation) {
+	all := slices.SortedFunc(maps.Values(o.all), func(a, b *operation) int {
+		ra, rb := a.record(), b.record()
+		return cmp.Or(cmp.Compare(len(rb.Marks), len(ra.Marks)), ra.At.Compare(rb.At.Time), cmp.Compare(ra.ID, rb.ID))
+	})
+	for _, op := range all {
+		first := o.busy[op.instance]
+		switch {
+		case op.record().State != string(power.InProgress):
+			o.ended[op.instance] = append(o.ended[op.instance], op)
+			continue
+		case first == nil:
+			o.busy[op.instance] = op
+		default:
+			op.bar(power.Bar{Reason: power.Cancelled, Message: fmt.Sprintf("operation %s of the instance was under way before anything was sent", first.key.id)})
+		}
+		begun = append(begun, op)
+	}
+	for _, some := range o.ended {
+		slices.SortFunc(some, func(a, b *operation) int { return a.record().EndedAt.Compare(b.record().EndedAt.Time) })
+	}
+	return begun
 }
 
 func (o *Operations) readAll(ctx context.Context) error {
@@ -67,16 +92,14 @@ func (o *Operations) readOne(ctx context.Context, key string) error {
 		o.opts.Log.ErrorContext(ctx, "operation cannot be read: it is left alone until an administrator repairs or deletes it", "key", key, "error", err)
 		return nil
 	}
-	op := &operation{key: operationKey{rec.Tenant, rec.ID}, rec: rec, etag: obj.ETag, wake: make(chan struct{}, 1)}
+	op := newOperation(rec, obj.ETag)
+	close(op.tried)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all[op.key] != nil {
 		return nil // a listing that was repeated
 	}
 	o.all[op.key] = op
-	if rec.State == string(power.InProgress) {
-		o.busy[rec.InstanceID] = op
-	}
 	return nil
 }
 
@@ -90,6 +113,41 @@ func (o *Operations) sweep(ctx context.Context) {
 		}
 	}
 	o.mu.Unlock()
+	o.discard(ctx, old, "it was over for long")
+}
+
+// over says that an operation is over. Of each instance some such are kept: their number is bounded,
+// however often one is started (S22).
+func (o *Operations) over(op *operation) {
+	o.mu.Lock()
+	if o.busy[op.instance] == op {
+		delete(o.busy, op.instance)
+	}
+	some := append(o.ended[op.instance], op)
+	o.ended[op.instance] = some
+	old := slices.Clone(some[:max(0, len(some)-keepOfInstance)])
+	o.mu.Unlock()
+	o.discard(o.ctx, old, "its instance has many later ones")
+}
+
+// forget says that there is no such operation.
+func (o *Operations) forget(op *operation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.busy[op.instance] == op {
+		delete(o.busy, op.instance)
+	}
+	if o.all[op.key] == op {
+		delete(o.all, op.key)
+	}
+	left := slices.DeleteFunc(slices.Clone(o.ended[op.instance]), func(other *operation) bool { return other == op })
+	if o.ended[op.instance] = left; len(left) == 0 {
+		delete(o.ended, op.instance)
+	}
+}
+
+// discard deletes operations that are over.
+func (o *Operations) discard(ctx context.Context, old []*operation, reason string) {
 	for _, op := range old {
 		op.mu.Lock()
 		key, etag := op.rec.Key(o.opts.Shard), op.etag
@@ -102,8 +160,8 @@ func (o *Operations) sweep(ctx context.Context) {
 			o.opts.Log.WarnContext(ctx, "operation not deleted", "operation", op.key.id, "tenant", op.key.tenant, "error", err)
 			continue
 		}
-		o.opts.Log.DebugContext(ctx, "operation deleted", "operation", op.key.id, "tenant", op.key.tenant, "reason", "it was over for long")
-		o.leave(op, true)
+		o.opts.Log.DebugContext(ctx, "operation deleted", "operation", op.key.id, "tenant", op.key.tenant, "reason", reason)
+		o.forget(op)
 	}
 }
 

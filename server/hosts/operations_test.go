@@ -27,7 +27,9 @@ import (
 type switchboard struct {
 	takes  time.Duration
 	offers []driver.PowerAction
-	fails  error // of each call
+	waits  time.Duration // before a call is made
+
+	fails error // of each call
 
 	mu      sync.Mutex
 	called  func(string) // at each call, before and after it
@@ -46,6 +48,11 @@ func (s *switchboard) Get(ctx context.Context, ref driver.Ref) (driver.Machine, 
 }
 
 func (s *switchboard) PowerActions(ctx context.Context, _ driver.Ref) ([]driver.PowerAction, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.offers == nil {
+		return nil, errors.New("the provider cannot be asked")
+	}
 	return s.offers, ctx.Err()
 }
 
@@ -54,10 +61,12 @@ func (s *switchboard) Power(ctx context.Context, _ fleet.GroupID, _ driver.Ref, 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.fails != nil {
-		return s.fails
-	}
+	time.Sleep(s.waits)
 	s.mu.Lock()
+	if err := s.fails; err != nil {
+		s.mu.Unlock()
+		return err
+	}
 	s.calls = append(s.calls, string(action))
 	become := driver.Running
 	switch action {
@@ -128,6 +137,12 @@ type operatorTerm struct {
 // nil, hears of each write and call, and ends the term where it says so.
 func (w *world) operate(term uint64, s *switchboard, id identity.ID, dies func(moment string) bool) *operatorTerm {
 	w.t.Helper()
+	return w.operateUnder(fleet.Hold{Reason: fleet.HoldPower, Since: time.Now(), Until: time.Now().Add(24 * time.Hour)}, term, s, id, dies)
+}
+
+// operateUnder is operate where the instance has this hold.
+func (w *world) operateUnder(hold fleet.Hold, term uint64, s *switchboard, id identity.ID, dies func(moment string) bool) *operatorTerm {
+	w.t.Helper()
 	rows, err := cache.Open(w.t.Context(), os.DevNull+"/none", cache.Options{})
 	if err != nil {
 		w.t.Fatal(err)
@@ -151,7 +166,7 @@ func (w *world) operate(term uint64, s *switchboard, id identity.ID, dies func(m
 	row := cache.Instance{
 		Instance: fleet.Instance{
 			ID: id, Group: workers, State: fleet.Running, Power: fleet.Up, RegisteredAt: time.Now(),
-			Hold: fleet.Hold{Reason: fleet.HoldPower, Since: time.Now(), Until: time.Now().Add(24 * time.Hour)},
+			Hold: hold,
 		},
 		Machine: cache.Machine{On: true}, ProviderID: "vm-1",
 	}

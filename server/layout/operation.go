@@ -41,6 +41,8 @@ type OperationMark struct {
 	Action string `json:"action,omitempty"` // what was sent
 	At     Time   `json:"at"`               // when it was set last
 	Times  int    `json:"times"`            // how often
+
+	Accepted Time `json:"accepted,omitzero"` // when the provider took what was sent last
 }
 
 // Key returns the key of r in a shard, or "" if r names nothing valid.

@@ -4,12 +4,13 @@
 // [Next] is pure: no clock, no I/O. An operation is what was asked for and the marks that it
 // has left. Each mark of something that is sent is durable before it is sent, so whoever goes
 // on with an operation after a crash knows what may have been sent. Off and on may be sent
-// again, and are where their effect is not seen. A cycle, which happens as often as it is
-// sent, is sent once.
+// again, and are where their effect is not seen a minute after they were taken. A system that
+// was asked to stop has that minute; one that cannot have been asked is asked, and not switched
+// off. A cycle of the cloud, which happens as often as it is sent, is sent once.
 //
 // It leaves to others: who may ask, where marks are kept, calls to the provider, and looking at
 // the machine. Whoever carries steps out must make the mark durable, then send, and stop at
-// either's failure.
+// either's failure; what the provider took is noted with [Accept].
 package power
 
 import (
@@ -55,6 +56,16 @@ type Entry struct {
 	Action driver.PowerAction // what was sent; empty: nothing
 	At     time.Time          // when it was set last
 	Times  int                // how often, from 1
+	// Accepted is when the provider took what was sent last; zero: that is not known.
+	Accepted time.Time
+}
+
+// since is when waiting for the effect of what was sent last began.
+func (e *Entry) since() time.Time {
+	if e.Accepted.After(e.At) {
+		return e.Accepted
+	}
+	return e.At
 }
 
 // Operation is what was asked for, and what has come of it.
@@ -63,9 +74,15 @@ type Operation struct {
 	Hard     bool // of Off: the system is not asked
 	Marks    []Entry
 	Deadline time.Time
-	// Cancelled: nobody wants it any more. What was begun goes on to its end, so that no
-	// machine stays off that was to be on.
-	Cancelled bool
+	// Barred says why nothing of it may begin any more. What was begun goes on to its end, so
+	// that no machine stays off that was to be on.
+	Barred Bar
+}
+
+// Bar is why an operation ends of which nothing was sent. The zero Bar is none.
+type Bar struct {
+	Reason  string // one of the reasons
+	Message string // for people
 }
 
 // View is what is known of the machine.
@@ -73,9 +90,22 @@ type View struct {
 	// Leaving: the instance is to be deleted, and its machine must not run again.
 	Leaving bool
 	Sight   Sight
-	Offers  []driver.PowerAction // what the machine can be asked for
+	Offers  []driver.PowerAction // what the machine can be asked for; nil: that is not known
 	Heard   time.Time            // when its agent last reported; zero: it has not
 	Booted  time.Time            // when its system began, by its agent; zero: not known
+}
+
+// known reports whether the provider has answered.
+func (v View) known() bool { return v.Sight.Status != "" && v.Offers != nil }
+
+// notOff reports whether the machine is not off, nor will be by what was sent until since.
+func (v View) notOff(since time.Time) bool {
+	switch v.Sight.Status {
+	case "", driver.Stopped, driver.Stopping, driver.Unknown:
+		return false
+	default:
+		return v.Sight.is(v.Sight.Status) && v.Sight.Last.After(since.Add(noEffect))
+	}
 }
 
 // Sight is a run of answers of the provider that all say the same.
@@ -119,6 +149,7 @@ const (
 	InstanceLeaving = "InstanceLeaving" // the instance is to be deleted
 	Refused         = "Refused"         // the provider does not take it in this form
 	Cancelled       = "Cancelled"       // before anything was sent
+	NoHold          = "NoHold"          // before anything was sent its instance was not on hold any more
 )
 
 // Step is what comes next. In this order: Mark is made durable, Send is sent, and with a final
@@ -135,27 +166,64 @@ type Step struct {
 // again is how long the effect of something that was sent is waited for before it is sent again.
 const again = time.Minute
 
+// noEffect is how long after off was sent a machine that is not seen off, nor stopping, stays on.
+const noEffect = 5 * time.Minute
+
 // Next returns the next step of an operation. Equal arguments give equal steps.
 func Next(op Operation, v View, now time.Time) Step {
+	late := !now.Before(op.Deadline)
 	switch {
 	case v.Leaving:
 		return fail(InstanceLeaving, "the instance is to be deleted: "+op.standing())
 	case len(op.Marks) == 0:
 		return Step{Mark: Intent}
-	case op.Cancelled && !op.begun():
-		return fail(Cancelled, "it was cancelled before anything was sent")
+	case op.Barred != (Bar{}) && !op.begun():
+		return fail(op.Barred.Reason, op.Barred.Message)
+	case !v.known() && late && !op.leavesOff():
+		return op.overdue()
+	case !v.known():
+		return Step{}
 	}
 	step := op.next(v, now)
-	late := !now.Before(op.Deadline)
 	switch {
-	case !late || step.State != "":
+	case !late || step.State != "", step.Mark == OffSeen:
 		return step
-	case step.Mark == OffSeen, step.Mark == OnSent && op.Name == Cycle && !op.has(OnSent):
-		return step // no machine stays off that was to be on
-	case op.has(CycleSent):
-		return fail(Interrupted, "a power cycle was sent, and the agent has not reported a new boot; it is not sent twice")
+	case op.leavesOff():
+		return op.bringBack(step, v)
 	default:
-		return fail(Timeout, "its deadline has passed: "+op.standing())
+		return op.overdue()
+	}
+}
+
+// overdue is the end of an operation whose deadline has passed.
+func (op Operation) overdue() Step {
+	if op.has(CycleSent) {
+		return fail(Interrupted, "a power cycle was sent, and the agent has not reported a new boot; it is not sent twice")
+	}
+	return fail(Timeout, "its deadline has passed: "+op.standing())
+}
+
+// leavesOff reports whether a cycle would leave its machine off if it ended now: off was sent, and
+// the provider has not taken an on since.
+func (op Operation) leavesOff() bool {
+	on := op.find(OnSent)
+	return op.Name == Cycle && (op.has(OffSent) || op.has(OffSeen)) && (on == nil || on.Accepted.IsZero())
+}
+
+// bringBack is what is left of a cycle whose deadline has passed: its machine is switched on, as
+// soon as it is off. Off is not sent any more, and it is over if that had no effect.
+func (op Operation) bringBack(step Step, v View) Step {
+	sent := op.find(OffSent)
+	if sent == nil {
+		sent = op.find(OffSeen)
+	}
+	switch {
+	case v.notOff(sent.since()):
+		return fail(Timeout, fmt.Sprintf("its deadline has passed: it was to be switched off and on, and is %s", v.Sight.Status))
+	case step.Mark == OffSent:
+		return Step{}
+	default:
+		return step
 	}
 }
 
@@ -180,12 +248,14 @@ func (op Operation) turnOff(v View, now time.Time, hard bool) Step {
 		return Step{Mark: OffSeen, State: Complete, Message: "the machine is off"}
 	case v.Sight.is(driver.Stopped):
 		return Step{Mark: OffSeen}
-	case v.Sight.Status == driver.Stopped, sent != nil && now.Before(sent.At.Add(again)):
+	case v.Sight.Status == driver.Stopped, sent != nil && now.Before(sent.since().Add(again)):
 		return Step{}
 	}
 	action := driver.PowerOff
 	offers := func(a driver.PowerAction) bool { return slices.Contains(v.Offers, a) }
-	if hard || offers(driver.PowerOffHard) && (sent != nil || !offers(driver.PowerOff)) {
+	// Its system was asked only where the provider has taken that.
+	asked := sent != nil && (sent.Action == driver.PowerOffHard || !sent.Accepted.IsZero())
+	if hard || offers(driver.PowerOffHard) && (asked || !offers(driver.PowerOff)) {
 		action = driver.PowerOffHard
 	}
 	if !offers(action) {
@@ -206,9 +276,11 @@ func (op Operation) turnOn(v View, now time.Time) Step {
 	switch {
 	case runs && op.Name == Cycle && sent != nil:
 		return Step{Mark: OnSeen, State: Complete, Message: "the machine was switched off and on"}
+	case runs && op.Name == Cycle && v.Sight.First.After(op.find(OffSeen).At):
+		return Step{Mark: OnSeen, State: Complete, Message: "the machine was switched off, and runs again by itself"}
 	case runs && op.Name == On && v.Heard.After(since):
 		return Step{Mark: OnSeen, State: Complete, Message: "the machine runs, and its agent has reported"}
-	case v.Sight.Status == driver.Running, v.Sight.Status == driver.Pending, sent != nil && now.Before(sent.At.Add(again)):
+	case v.Sight.Status == driver.Running, v.Sight.Status == driver.Pending, sent != nil && now.Before(sent.since().Add(again)):
 		return Step{}
 	case !slices.Contains(v.Offers, driver.PowerOn):
 		return fail(Unsupported, fmt.Sprintf("the machine offers no power %s; it offers %v", driver.PowerOn, v.Offers))
@@ -276,10 +348,21 @@ func Set(marks []Entry, mark Mark, action driver.PowerAction, now time.Time) []E
 	marks = slices.Clone(marks)
 	for i := range marks {
 		if marks[i].Mark == mark {
-			marks[i].Action, marks[i].At = action, now
+			marks[i].Action, marks[i].At, marks[i].Accepted = action, now, time.Time{}
 			marks[i].Times++
 			return marks
 		}
 	}
 	return append(marks, Entry{Mark: mark, Action: action, At: now, Times: 1})
+}
+
+// Accept returns marks that say that the provider took what was sent last under one of them.
+func Accept(marks []Entry, mark Mark, now time.Time) []Entry {
+	marks = slices.Clone(marks)
+	for i := range marks {
+		if marks[i].Mark == mark {
+			marks[i].Accepted = now
+		}
+	}
+	return marks
 }

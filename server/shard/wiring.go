@@ -173,6 +173,9 @@ func newHolds(r *Term) *hosts.Holds {
 			}
 			return block.Hold().Std()
 		},
+		Running: func(ctx context.Context, id identity.ID) (string, time.Time, error) {
+			return r.machines.operations.Running(ctx, id)
+		},
 		Unavailable: func(err error) error {
 			r.leadership.endIfOver(err)
 			return answerTo(err)

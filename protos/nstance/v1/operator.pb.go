@@ -6078,11 +6078,11 @@ type StartOperationRequest struct {
 	// `powerOn`, `powerOff` or `powerCycle`, or one that the host offers.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// Of those that switch power `mode`: `graceful` (the default of powerOff: its system is asked,
-	// and after a minute it is not) or `hard`. `force` is for those who decide whether an
+	// and a minute after the provider took that it is not) or `hard`. `force` is for those who decide whether an
 	// operation may start. Those of other names are the host's to judge.
 	Parameters map[string]string `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// When it fails, at most 24h ahead. Absent: after 10m, a powerCycle after 15m; required for
-	// one that the host carries out.
+	// When it fails, at most 24h ahead; one that switches power at the end of the hold at the
+	// latest. Absent: after 10m, a powerCycle after 15m; required for one that the host carries out.
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6257,7 +6257,7 @@ type OperationStatus struct {
 	// How far it is.
 	State OperationState `protobuf:"varint,4,opt,name=state,proto3,enum=nstance.v1.OperationState" json:"state,omitempty"`
 	// One word for programs, with state failed: `Unsupported`, `Refused`, `Timeout`,
-	// `Interrupted`, `InstanceLeaving` or `Cancelled`, or what the host says.
+	// `Interrupted`, `InstanceLeaving`, `NoHold` or `Cancelled`, or what the host says.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For people.
 	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`

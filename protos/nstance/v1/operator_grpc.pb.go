@@ -163,17 +163,20 @@ type OperatorServiceClient interface {
 	// call returns. There is one hold at a time; setting one for the same reason again moves its
 	// end. FailedPrecondition: the instance is leaving or has not registered, or a hold for a
 	// stronger reason is in force (reboot gives way to repave, and repave to power);
-	// InvalidArgument: the reason is none, or until is over.
+	// InvalidArgument: the reason is none, or until is over. While a power operation of the instance
+	// runs the hold cannot be made to end before its deadline (FailedPrecondition).
 	SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*Hold, error)
 	// ClearHold ends a hold: reports are missing from now on, not from before. OK if there is
 	// none, and if it is for another reason than the named one: that one stays.
+	// FailedPrecondition: a power operation of the instance runs, which needs it.
 	ClearHold(ctx context.Context, in *ClearHoldRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// StartOperation begins an operation on the machine of an instance. The same id again is the
 	// same operation, and answers what has become of it. AlreadyExists: the id is that of another
 	// operation; InvalidArgument: the name is none, or a parameter does not belong to it.
 	//
 	// One that switches the machine off or on is durable when it is answered, and a change of
-	// leader does not end it. FailedPrecondition: the instance is not on hold for `power`, is
+	// leader does not end it. Unavailable: it may have begun, or begin; repeat the call, or cancel
+	// it. FailedPrecondition: the instance is not on hold for `power` for a minute more, is
 	// leaving, has another operation or no node machine, or the provider cannot switch power.
 	//
 	// One of any other name is sent to the host, which keeps it and carries it out; its report is
@@ -704,17 +707,20 @@ type OperatorServiceServer interface {
 	// call returns. There is one hold at a time; setting one for the same reason again moves its
 	// end. FailedPrecondition: the instance is leaving or has not registered, or a hold for a
 	// stronger reason is in force (reboot gives way to repave, and repave to power);
-	// InvalidArgument: the reason is none, or until is over.
+	// InvalidArgument: the reason is none, or until is over. While a power operation of the instance
+	// runs the hold cannot be made to end before its deadline (FailedPrecondition).
 	SetHold(context.Context, *SetHoldRequest) (*Hold, error)
 	// ClearHold ends a hold: reports are missing from now on, not from before. OK if there is
 	// none, and if it is for another reason than the named one: that one stays.
+	// FailedPrecondition: a power operation of the instance runs, which needs it.
 	ClearHold(context.Context, *ClearHoldRequest) (*emptypb.Empty, error)
 	// StartOperation begins an operation on the machine of an instance. The same id again is the
 	// same operation, and answers what has become of it. AlreadyExists: the id is that of another
 	// operation; InvalidArgument: the name is none, or a parameter does not belong to it.
 	//
 	// One that switches the machine off or on is durable when it is answered, and a change of
-	// leader does not end it. FailedPrecondition: the instance is not on hold for `power`, is
+	// leader does not end it. Unavailable: it may have begun, or begin; repeat the call, or cancel
+	// it. FailedPrecondition: the instance is not on hold for `power` for a minute more, is
 	// leaving, has another operation or no node machine, or the provider cannot switch power.
 	//
 	// One of any other name is sent to the host, which keeps it and carries it out; its report is
