@@ -90,7 +90,7 @@ func (op *operation) decision(hold fleet.Hold, now time.Time) power.Operation {
 	defer op.mu.Unlock()
 	barred := op.barred
 	if barred == (power.Bar{}) && (hold.Reason != fleet.HoldPower || !hold.InForce(now)) {
-		barred = power.Bar{Reason: power.NoHold, Message: "the instance is not on hold for power any more, and nothing was sent"}
+		barred = power.Bar{Reason: power.NoHold, Message: "the instance is no longer on hold for power, and nothing was sent"}
 	}
 	return power.Operation{
 		Name: power.Name(op.rec.Name), Hard: op.rec.Params["mode"] == "hard", Marks: entriesOf(op.rec.Marks),
