@@ -217,6 +217,7 @@ nstance_operator_inventory_age_seconds{shard="a"} 7
 nstance_operator_on_demand_machines{state="draining"} 0
 nstance_operator_on_demand_machines{state="none"} 1
 nstance_operator_on_demand_machines{state="pending"} 0
+nstance_operator_on_demand_machines{state="powered-off"} 0
 nstance_operator_on_demand_machines{state="provisioning"} 0
 nstance_operator_on_demand_machines{state="running"} 0
 nstance_operator_on_demand_machines{state="terminated"} 0
