@@ -355,10 +355,14 @@ func TestWhatIsNotUsedCostsNothing(t *testing.T) {
 		l := w.prepare(1)
 		l.insert(id, func(in *cache.Instance) { in.Machine = cache.Machine{} })
 		l.begin()
-		l.Greeted(id, false, "v1")
-		l.Wake(id)
-		l.Status(id, &nstancev1.MachineStatus{})
-		l.Look(id)
+		for _, able := range []bool{false, true} { // its image may have a paver all the same
+			l.Greeted(id, able, "v1")
+			l.Wake(id)
+			l.Status(id, &nstancev1.MachineStatus{Epoch: 1})
+			l.Look(id)
+			l.expectSent("nothing is assigned")
+			l.expectView("nothing is known", id, "nothing")
+		}
 		l.Left(id)
 		l.Forget(id)
 		synctest.Wait()

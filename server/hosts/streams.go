@@ -11,12 +11,12 @@ import (
 // this leader, and whether its host can build node machines. One that can is sent everything
 // that is in force, whatever it was sent before.
 func (m *Machines) Greeted(id identity.ID, able bool, version string) {
-	if !able {
+	row, ok := m.opts.Cache.Instance(id)
+	switch {
+	case !able, ok && !row.Machine.On: // whatever runs on the host, its template has no node machines
 		m.Left(id)
 		return
-	}
-	row, ok := m.opts.Cache.Instance(id)
-	if !ok {
+	case !ok:
 		return
 	}
 	known := m.open(id, row.Group.Tenant, func(known *machine) {
