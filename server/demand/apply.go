@@ -49,6 +49,8 @@ func (w intake) applyMachine(e Event) error {
 		return w.withMachine(e.ID, func(slot int32) error { w.depart(slot); return nil })
 	case Outdated:
 		return w.withMachine(e.ID, func(slot int32) error { return w.outdate(slot, e.Reason) })
+	case Held:
+		return w.withMachine(e.ID, func(slot int32) error { w.fleet.at(slot).more.held = instantOf(e.Until); return nil })
 	case Gone:
 		return w.withMachine(e.ID, func(slot int32) error { w.lose(slot); return nil })
 	case Report:

@@ -166,7 +166,7 @@ func (w consolidating) replaceable(g *group, m *machine, by claim) bool {
 	if m.fixed || m.leaving || m.state != Configured || by.needs == 0 || by.priority == unlimited || by.interruption == Pinned {
 		return false
 	}
-	if m.times.refused > w.now || m.times.configured+millis(g.MinLifetime) > w.now || g.saving.Alone(m.id, w.now) {
+	if m.more.held > w.now || m.times.refused > w.now || m.times.configured+millis(g.MinLifetime) > w.now || g.saving.Alone(m.id, w.now) {
 		return false
 	}
 	_, known := w.paid(m)

@@ -300,6 +300,12 @@ type (
 		ID     string
 		Reason Reason
 	}
+	// Held says that a machine is on hold, because something is done to it that would be lost: until then it is
+	// neither given back nor replaced. A time that is over: it is not on hold.
+	Held struct {
+		ID    string
+		Until time.Time
+	}
 	// Gone says that a machine does not exist any longer.
 	Gone struct{ ID string }
 	// Report is what an operator says of a Node.
@@ -343,6 +349,7 @@ func (Observed) event()      {}
 func (Changed) event()       {}
 func (Leaving) event()       {}
 func (Outdated) event()      {}
+func (Held) event()          {}
 func (Gone) event()          {}
 func (Report) event()        {}
 func (Refused) event()       {}

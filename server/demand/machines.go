@@ -73,6 +73,7 @@ type extra struct {
 	meantFor int32
 	risk     int32 // of an interruption, in millionths per hour, when it was bought or observed first
 	worn     wear
+	held     instant // until when it is on hold
 	// vacated: it is empty, and was not when it was refused, if it was: for whose sake it was kept
 	// nothing is left.
 	vacated bool

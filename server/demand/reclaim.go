@@ -120,6 +120,10 @@ func (w giving) reclaimable(c *cluster, slot int32) bool {
 	if m.cluster != c.index || m.state != Configured || m.leaving || m.fixed || w.cat.savers.hold(m.id) {
 		return false
 	}
+	if m.more.held > w.now {
+		w.wake(m.more.held)
+		return false
+	}
 	if m.more.worn != fresh && m.more.group.gives(m.id) {
 		return true
 	}
@@ -196,7 +200,7 @@ func (w giving) release() {
 		if !ever {
 			continue
 		}
-		due := m.times.idle + hold
+		due := max(m.times.idle+hold, m.more.held)
 		if m.more.earmark != (Key{}) {
 			due = max(due, m.times.earmark)
 		}

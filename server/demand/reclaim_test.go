@@ -315,3 +315,42 @@ func TestE12_PausedDecides(t *testing.T) {
 		}
 	}
 }
+
+// M84: a machine that is on hold is not given back, whoever else would have it so; once that is over it is.
+func TestM84_AHeldMachineIsNotGivenBack(t *testing.T) {
+	for name, empty := range map[string]bool{"with Pods": false, "empty": true} {
+		h := full(t, 1)
+		var id string
+		for of := range h.machines {
+			id = of
+		}
+		h.tell(demand.Held{ID: id, Until: h.now.Add(30 * time.Minute)}, demand.Report{ID: id, Empty: empty})
+		h.tell(needs("c")...)
+		for range 29 {
+			if got := h.step(); len(got) > 0 {
+				t.Fatalf("%s: after %s:\n%s", name, h.now.Sub(epoch), lines(got))
+			}
+			h.progress(time.Minute)
+		}
+		h.progress(2 * time.Minute)
+		if got := h.step(); kinds(got, demand.Reclaim) != 1 || got[0].Machine != id {
+			t.Errorf("%s: the hold is over, and the machine stays:\n%s", name, lines(got))
+		}
+	}
+	h := full(t, 1)
+	var id string
+	for of := range h.machines {
+		id = of
+	}
+	h.tell(demand.Held{ID: id, Until: h.now.Add(24 * time.Hour)})
+	h.tell(needs("c")...)
+	h.step()
+	h.progress(2 * time.Minute)
+	if got := h.step(); len(got) > 0 {
+		t.Errorf("on hold:\n%s", lines(got))
+	}
+	h.tell(demand.Held{ID: id})
+	if got := h.step(); kinds(got, demand.Reclaim) != 1 {
+		t.Errorf("the hold was cleared, and the machine stays:\n%s", lines(got))
+	}
+}

@@ -1,6 +1,8 @@
 package demandloop
 
 import (
+	"time"
+
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/demand"
 	"nstance.dev/server/fleet"
@@ -33,6 +35,7 @@ func (c *core) look(id identity.ID) {
 		c.follow(m, &s)
 	}
 	c.wear(m, &s)
+	c.onHold(m, &s)
 	framing{c}.show(m, &s)
 	if !s.station.Leaving && !s.fixed {
 		c.proceed(m, &s)
@@ -50,7 +53,7 @@ func (c *core) introduce(m *machine, s *sight) {
 		c.opts.Log.Warn("machine has no class: it counts for no cluster", "machine", m.id, "group", s.row.Group, "type", s.rec.InstanceType)
 		return
 	}
-	m.told, m.about.outdated, m.join.waits = s.station.State, "", false
+	m.told, m.about.outdated, m.about.held, m.join.waits = s.station.State, "", time.Time{}, false
 	c.feed.tell(demand.Observed{Machine: supply})
 }
 
@@ -67,6 +70,26 @@ func (c *core) wear(m *machine, s *sight) {
 	if !next.IsZero() {
 		c.agenda.add(m, next)
 	}
+}
+
+// onHold tells the engine until when a machine is on hold.
+func (c *core) onHold(m *machine, s *sight) {
+	if s.fixed || m.about.leaving || m.told == demand.Speculative {
+		return
+	}
+	until := time.Time{}
+	if s.row.Hold.InForce(c.now) {
+		until = s.row.Hold.Until
+	}
+	if until.Equal(m.about.held) {
+		return
+	}
+	if over := !m.about.held.IsZero() && !c.now.Before(m.about.held); until.IsZero() && over {
+		m.about.held = until // the engine knows
+		return
+	}
+	m.about.held = until
+	c.feed.tell(demand.Held{ID: m.id.String(), Until: until})
 }
 
 // follow brings the engine up to what is known of a machine that was seen before.

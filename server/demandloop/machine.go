@@ -50,6 +50,8 @@ type whereabouts struct {
 	cluster string // whose operator is told of it; empty: none
 	fixed   bool
 	leaving bool
+	// held is until when it is on hold, as the engine was told; zero: it is not.
+	held time.Time
 	// outdated is why it is to make room, as the engine was told; empty: it is not.
 	outdated demand.Reason
 	node     string // its name
