@@ -782,3 +782,28 @@ func TestS22_TheMailboxIsBounded(t *testing.T) {
 		t.Errorf("error %v after the end", err)
 	}
 }
+
+// M84: a machine that is on hold is not given back although its cluster needs it no longer; when the hold has ended it is.
+func TestM84_MachinesOnHoldAreNotGivenBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.settled()
+		w.mu.Lock()
+		var all []identity.ID
+		for id, row := range w.rows {
+			row.Hold = fleet.Hold{Reason: fleet.HoldPower, Since: time.Now(), Until: time.Now().Add(time.Hour)}
+			w.rows[id] = row
+			all = append(all, id)
+		}
+		w.mu.Unlock()
+		for _, id := range all {
+			w.loop.Changed(id)
+		}
+		w.ask(3)
+		pass(45 * time.Minute)
+		w.want("both are on hold", map[string]int{"bound": 2})
+		pass(30 * time.Minute)
+		if bound := w.bindings()["bound"]; bound != 1 {
+			t.Errorf("the hold has ended, and %d serve, want 1", bound)
+		}
+	})
+}
