@@ -1,7 +1,6 @@
 package hosts
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -36,7 +35,7 @@ func reboot(id string) OrderRequest {
 // ask asks for an operation, and returns its state, or the reason of a refusal.
 func (l *leader) ask(id identity.ID, req OrderRequest) string {
 	l.w.t.Helper()
-	status, err := l.Order(context.Background(), l.row(id), req)
+	status, err := l.Order(l.w.t.Context(), l.row(id), req)
 	if refused := (*refusal.Error)(nil); errors.As(err, &refused) {
 		return refused.Reason
 	}
