@@ -46,6 +46,9 @@ type request struct {
 // reason of the drains.
 const reason = "operation"
 
+// afterDeadline is how long after its deadline an operation is believed to be under way.
+const afterDeadline = time.Minute
+
 // instruction is what the drain for an operation is known by on the Node.
 func instruction(op *hostsv1.MachineOperation) string {
 	return infrav1.DrainRequestOfOperation + string(op.UID)
@@ -92,17 +95,21 @@ func (d *Drains) Drained(ctx context.Context, op *hostsv1.MachineOperation, m *h
 
 // End says that an operation has ended: its drain is undone where the Node is still there.
 func (d *Drains) End(op *hostsv1.MachineOperation, now time.Time) {
+	if ended := d.end(op, now); len(ended) > 0 {
+		d.Wake(ended...)
+	}
+}
+
+// end forgets what an operation has asked for, and returns the instances that it was about.
+func (d *Drains) end(op *hostsv1.MachineOperation, now time.Time) (instances []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of := instruction(op)
 	for instance, r := range d.wanted {
 		if r.Instruction == of {
 			delete(d.wanted, instance)
-			defer d.Wake(instance)
+			instances = append(instances, instance)
 		}
-	}
-	if d.ended == nil {
-		d.ended = map[string]time.Time{}
 	}
 	for id, until := range d.ended {
 		if !now.Before(until) {
@@ -110,8 +117,12 @@ func (d *Drains) End(op *hostsv1.MachineOperation, now time.Time) {
 		}
 	}
 	if op.Status.Deadline != nil {
+		if d.ended == nil {
+			d.ended = map[string]time.Time{}
+		}
 		d.ended[of] = op.Status.Deadline.Time
 	}
+	return instances
 }
 
 // Source returns a source of the drain engine, which asks for nothing as long as one of the others asks for
@@ -131,7 +142,12 @@ func (d *Drains) Source(others ...drain.Source) drain.Source {
 func (d *Drains) of(t drain.Target, now time.Time) (drain.Request, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r, asks := d.wanted[t.ID()]; asks && (t.Node == "" || string(t.Node) == r.node) {
+	r, asks := d.wanted[t.ID()]
+	if asks && !now.Before(r.Deadline.Add(afterDeadline)) { // its object is gone, so nobody says that it has ended
+		delete(d.wanted, t.ID())
+		asks = false
+	}
+	if asks && (t.Node == "" || string(t.Node) == r.node) {
 		return r.Request, true
 	}
 	if !drain.OfOperation(t.State.Instruction) {

@@ -80,11 +80,18 @@ func TestM79_ADrainForAnOperation(t *testing.T) {
 	if r, asks := later.Source(none)(begun, r.Deadline); !asks || !r.Withdrawn {
 		t.Errorf("another process, at the deadline: %+v, %v", r, asks)
 	}
+	if _, asks := d.Source(none)(begun, r.Deadline); !asks {
+		t.Error("it is given up at the deadline, before the operation says that it has ended")
+	}
+	if r, asks := d.Source(none)(begun, r.Deadline.Add(afterDeadline)); !asks || !r.Withdrawn || len(d.wanted) > 0 {
+		t.Errorf("of an operation that was deleted: %+v, %v", r, asks)
+	}
+	expect("asked for by one that is there after all", true)
 	d.End(op, now)
 	if r, asks := d.Source(none)(begun, now); !asks || !r.Withdrawn {
 		t.Errorf("ended: %+v, %v", r, asks)
 	}
-	if woken[len(woken)-1] != "i1" || len(woken) != 2 {
+	if woken[len(woken)-1] != "i1" || len(woken) != 3 {
 		t.Errorf("woken %q", woken)
 	}
 	d.End(operation("uid-2"), r.Deadline)
