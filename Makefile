@@ -159,7 +159,7 @@ e2e: build kube-components $(TOOLS)/kubeadm ## Run the tests on a real Kubernete
 HOSTS ?= 500
 .PHONY: e2e-fleet
 e2e-fleet: build kube-components ## Run the tests of whole fleets with HOSTS (500) host machines on a real control plane
-	go test -timeout 60m -count=1 -v -tags kube $(TESTFLAGS) ./e2e/suite/operator -run 'Fleet$$|Fleet[A-Z]' -hosts $(HOSTS)
+	go test -timeout 60m -count=1 -v -tags kube,fleet $(TESTFLAGS) ./e2e/suite/operator -run 'Fleet$$|Fleet[A-Z]' -hosts $(HOSTS)
 
 # Where a node image can be pulled, its name; else one is made. KUBECONFIG counts where it is said
 # to make: nobody installs this in the cluster that his shell happens to be about.

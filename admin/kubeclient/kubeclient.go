@@ -2,7 +2,7 @@
 // the kubeconfig files that a flag or KUBECONFIG names, the one in the home folder, or, in a
 // Pod, the account of the Pod.
 //
-// A [Client] reads objects of hosts.nstance.dev, follows their changes, and makes and deletes them. [Hint] says what may
+// A [Client] reads objects of hosts.nstance.dev and Nodes, follows their changes, and makes and deletes them. [Hint] says what may
 // help against an error. What is printed of objects is the subject of package hostview.
 package kubeclient
 
@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,7 @@ type Settings struct {
 	Timeout time.Duration
 }
 
-// Client reads and writes objects of hosts.nstance.dev. New makes one; it is safe for concurrent use.
+// Client reads and writes objects of hosts.nstance.dev, and reads Nodes. New makes one; it is safe for concurrent use.
 type Client struct {
 	api     client.WithWatch
 	server  string
@@ -54,10 +55,11 @@ func New(s Settings) (*Client, error) {
 	}
 	config.WarningHandler = rest.NoWarnings{} // what the API server warns of concerns writers
 	scheme := runtime.NewScheme()
-	if err := hostsv1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(hostsv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("kinds of %s: %w", hostsv1.GroupVersion.Group, err)
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	for _, kind := range []string{hostsv1.KindHostMachine, hostsv1.KindMachineConfiguration, hostsv1.KindMachineConfigurationVersion, hostsv1.KindMachineOperation} {
 		mapper.Add(hostsv1.GroupVersion.WithKind(kind), meta.RESTScopeRoot) // no discovery is needed
 	}

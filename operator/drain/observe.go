@@ -15,7 +15,8 @@ const ReasonSpot = "spot-termination"
 // Request asks for a drain.
 type Request struct {
 	Instance, Reason string
-	// Instruction is the id of the shard's instruction that the drain carries out; empty: it is
+	// Instruction is the id of the shard's instruction that the drain carries out, or says of which
+	// rollout it is ([OfRollout]); empty: it is
 	// another's.
 	Instruction string
 	// Withdrawn: the drain for the Instruction is to be undone. Nothing else of the request counts.

@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
 
@@ -62,6 +63,12 @@ func DeletedMachine(s Target, _ time.Time) (Request, bool) {
 // shard has heard of it.
 func OfOperation(instruction string) bool {
 	return strings.HasPrefix(instruction, infrav1.DrainRequestOfOperation)
+}
+
+// OfRollout reports whether the Instruction of a drain is that of a rollout of host machines: no shard
+// has heard of it.
+func OfRollout(instruction string) bool {
+	return strings.HasPrefix(instruction, hostsv1.DrainOfRollout)
 }
 
 // withForce returns the sources with a force for requests that have none.

@@ -93,6 +93,8 @@ func (d *step) cancel() {
 	switch {
 	case OfOperation(d.State.Instruction):
 		d.Why = "the operation that it was drained for has ended"
+	case OfRollout(d.State.Instruction):
+		d.Why = "the rollout leaves the machine as it is"
 	case d.State.Instruction != "":
 		d.Why = "the shard has taken its instruction back"
 	}

@@ -19,6 +19,7 @@ import (
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/controllers/cluster"
 	"nstance.dev/operator/controllers/hosts/operations"
+	"nstance.dev/operator/controllers/hosts/rollout"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/demand/translate"
 	"nstance.dev/operator/hosts/opdrain"
@@ -100,8 +101,9 @@ type hostState struct {
 	reports    *reports.Store
 	versions   *versions.Reconciler
 	operations *operations.Reconciler
-	drains     opdrain.Drains // what operations ask to be drained
-	apiServer  func() string  // version of the API server
+	drains     opdrain.Drains   // what operations ask to be drained
+	rollouts   rollout.Requests // what they ask to be drained
+	apiServer  func() string    // version of the API server
 	secrets    *pullsecrets.Checker
 	counts     *metrics.Hosts
 }

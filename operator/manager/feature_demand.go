@@ -137,18 +137,6 @@ type reclaims struct {
 	engine   *drain.Reconciler // set once drains have started, which is before demand mode
 }
 
-// sources are those of the drain engine.
-func (w wiring) sources() []drain.Source {
-	all := drain.Sources()
-	if w.settings.Demand.Enabled {
-		all = append(all, w.shardState.reclaims.requests.Source)
-	}
-	if w.settings.Hosts {
-		all = append(all, w.shardState.hosts.drains.Source(all...))
-	}
-	return all
-}
-
 // demandNodes are the controllers of Nodes in demand mode.
 type demandNodes struct {
 	reports *demandnodes.Reports

@@ -34,6 +34,19 @@ var drainFeature = feature{
 	},
 }
 
+// sources are those of the drain engine. Rollouts come last: their drains give way to all others.
+func (w wiring) sources() []drain.Source {
+	all := drain.Sources()
+	if w.settings.Demand.Enabled {
+		all = append(all, w.shardState.reclaims.requests.Source)
+	}
+	if w.settings.Hosts {
+		all = append(all, w.shardState.hosts.drains.Source(all...))
+		all = append(all, w.shardState.hosts.rollouts.Source(all...))
+	}
+	return all
+}
+
 func (w wiring) drains(ctx context.Context) *drain.Reconciler {
 	return drain.New(drain.Options{
 		Client: w.mgr.GetClient(), Namespace: w.settings.Namespace,

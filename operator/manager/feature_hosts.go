@@ -18,6 +18,7 @@ import (
 	"nstance.dev/operator/controllers/hosts/host"
 	"nstance.dev/operator/controllers/hosts/inventory"
 	"nstance.dev/operator/controllers/hosts/operations"
+	"nstance.dev/operator/controllers/hosts/rollout"
 	"nstance.dev/operator/controllers/hosts/selection"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/hosts/assignment"
@@ -104,7 +105,8 @@ var hostFeature = feature{
 // cluster of the Nodes.
 const nodeBootstrap = "nstance-node-bootstrap"
 
-// hostNodeFeature has hosts build node machines, and approves the certificates of their kubelets.
+// hostNodeFeature has hosts build node machines, approves the certificates of their kubelets, and rolls new
+// versions out.
 var hostNodeFeature = feature{
 	name:  "nodes of host machines",
 	on:    func(s config.Settings) bool { return s.Hosts },
@@ -113,6 +115,7 @@ var hostNodeFeature = feature{
 		to("list watch patch", ManagementCluster, hosts, "hostmachines"),
 		to("patch", ManagementCluster, hosts, "hostmachines/status"),
 		to("list watch patch", ManagementCluster, hosts, "machineconfigurations"),
+		to("patch", ManagementCluster, hosts, "machineconfigurations/status"),
 		to("list watch", ManagementCluster, hosts, "machineconfigurationversions"),
 		to("list watch", InNamespace, infrastructure, "nstancemachines"),
 		to("list watch patch", InNamespace, clusterAPI, "machines"),
@@ -150,6 +153,7 @@ var hostNodeFeature = feature{
 		})
 		return errors.Join(
 			r.SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions()),
+			w.rollouts().SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions()),
 			w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 				select {
 				case <-ctx.Done():
@@ -181,6 +185,20 @@ func (w wiring) executors() {
 func (w wiring) hostCalls(shard string) (shards.Machines, bool) {
 	s, connected := w.connected().Shard(shard)
 	return shards.Machines{Shard: s}, connected
+}
+
+// rollouts brings machines to new versions. The drain engine, which starts later, asks it what is to be drained.
+func (w wiring) rollouts() *rollout.Reconciler {
+	hosts := &w.shardState.hosts
+	return rollout.New(rollout.Options{
+		Client: w.mgr.GetClient(), Live: w.live, Nodes: w.workload.GetClient(), Inventory: w.shardState.feed.Inventory(),
+		Requests: &hosts.rollouts, Wake: func(instances ...string) { w.shardState.reclaims.engine.Wake(instances...) },
+		Lock: func(ctx context.Context, configuration string, number int32, machine string) (hostsv1.VersionReference, error) {
+			locked, err := hosts.versions.Lock(ctx, configuration, number, machine)
+			return locked.Reference, err
+		},
+		Events: w.mgr.GetEventRecorder(recorder), Log: w.notices.log, Now: time.Now, Count: hosts.counts.RolledOut,
+	})
 }
 
 // lockWith returns what locks a version.

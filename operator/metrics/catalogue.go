@@ -31,7 +31,7 @@ var (
 	byRedirection = Label{"class", []string{"unreachable", "capacity", "quota"}}
 	byDrainReason = Label{"reason", []string{
 		"unhealthy", "spot-termination", "expired", "forced-expiry", "config-drift", "scale-down", "group-deleted", "requested",
-		"tenant-sleep", "preempted", "surplus", "empty", "consolidation", other,
+		"tenant-sleep", "preempted", "surplus", "empty", "consolidation", "rollout", other,
 	}}
 	byDrainResult = Label{"result", []string{"emptied", "forced"}}
 	byPodResult   = Label{"result", []string{"evicted", "forced", "lost"}}

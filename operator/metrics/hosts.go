@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/hosts/rollout"
 )
 
 // The labels of host machines.
@@ -30,6 +31,8 @@ var (
 	byRefusal      = Label{"reason", []string{"changed", "referenced", "not-lockable", "unresolved"}}
 	byRepave       = Label{"reason", []string{"FirstPave", "Adopted", "NodeDeleted", "NodeReplaced", "Retried", "Recovered", other}}
 	byRepaveResult = Label{"result", []string{"Joined", "Reverted", "Held", other}}
+	byRolloutStep  = Label{"action", []string{"begin", "replace", "skip", "abandon", "finish", "fail", other}}
+	byRolloutState = Label{"state", []string{"updated", "updating", "failed"}}
 	byDecision     = Label{"decision", []string{"approve", "deny"}}
 	byOperation    = Label{"name", []string{
 		hostsv1.OperationReboot, hostsv1.OperationShutdown, hostsv1.OperationRestartService, hostsv1.OperationRestartMachine, hostsv1.OperationRepave,
@@ -59,6 +62,13 @@ var (
 	hostRequests = Metric{"machines_csr_total", Counter, []Label{byDecision}, "Certificate signing requests of the kubelets of host machines that were decided.", nil}
 )
 
+// The metrics of rollouts.
+var (
+	rolloutSteps = Metric{"machines_rollout_steps_total", Counter, []Label{byRolloutStep}, "Steps of rollouts with single machines: begun, their Nodes deleted (replace), skipped because their Pods did not leave, left as they were (abandon), finished, and failed.", nil}
+	rollouts     = Metric{"machines_rollout_machines", Gauge, []Label{byConfiguration, byRolloutState}, "Machines of a MachineConfiguration that has a rollout: updated run its target, updating were begun, failed were given up.", nil}
+	rolloutHalts = Metric{"machines_rollout_halted", Gauge, []Label{byConfiguration}, "1 while the rollout of a MachineConfiguration has halted because of failures.", nil}
+)
+
 // The metrics of operations on host machines.
 var (
 	operationResults = Metric{"machines_operations_total", Counter, []Label{byOperation, byOperationResult}, "MachineOperations that have finished, those of a selector and of each of its machines alike; name other: a custom one.", nil}
@@ -67,7 +77,7 @@ var (
 
 // HostMachines returns the metrics of host machines.
 func HostMachines() []Metric {
-	return []Metric{hostMachines, hostPending, hostVersions, versionWrites, versionRefusals, repaves, nodeAway, hostRequests, operationResults, operationTimes}
+	return []Metric{hostMachines, hostPending, hostVersions, versionWrites, versionRefusals, repaves, nodeAway, hostRequests, operationResults, operationTimes, rolloutSteps, rollouts, rolloutHalts}
 }
 
 // Hosts counts what becomes of versions, and collects HostMachines and versions from objects at each scrape. It is
@@ -75,7 +85,7 @@ func HostMachines() []Metric {
 type Hosts struct {
 	reader                              client.Reader
 	writes, refusals, repaves, requests *prometheus.CounterVec
-	operations                          *prometheus.CounterVec
+	operations, steps                   *prometheus.CounterVec
 	away, took                          *prometheus.HistogramVec
 }
 
@@ -85,14 +95,20 @@ func NewHosts(reader client.Reader, registry prometheus.Registerer) *Hosts {
 		reader: reader, writes: versionWrites.counter(), refusals: versionRefusals.counter(),
 		repaves: repaves.counter(), requests: hostRequests.counter(), away: nodeAway.histogram(),
 		operations: operationResults.counter(), took: operationTimes.histogram(),
+		steps: rolloutSteps.counter(),
 	}
-	registry.MustRegister(h, h.writes, h.refusals, h.repaves, h.requests, h.away, h.operations, h.took)
+	registry.MustRegister(h, h.writes, h.refusals, h.repaves, h.requests, h.away, h.operations, h.took, h.steps)
 	return h
 }
 
 // Repaved notes the end of an assignment: why it was made, and what became of it.
 func (h *Hosts) Repaved(reason, result string) {
 	h.repaves.WithLabelValues(known(byRepave, reason), known(byRepaveResult, result)).Inc()
+}
+
+// RolledOut notes a step of a rollout with a machine.
+func (h *Hosts) RolledOut(a rollout.Action) {
+	h.steps.WithLabelValues(known(byRolloutStep, string(a))).Inc()
 }
 
 // Back notes how long a Node was away that was deleted.
@@ -118,7 +134,7 @@ func (h *Hosts) Refused(reason string) { h.refusals.WithLabelValues(reason).Inc(
 
 // Describe implements [prometheus.Collector].
 func (*Hosts) Describe(out chan<- *prometheus.Desc) {
-	for _, m := range []Metric{hostMachines, hostPending, hostVersions} {
+	for _, m := range []Metric{hostMachines, hostPending, hostVersions, rollouts, rolloutHalts} {
 		out <- m.desc()
 	}
 }
@@ -134,6 +150,28 @@ func (h *Hosts) Collect(out chan<- prometheus.Metric) {
 	var versions hostsv1.MachineConfigurationVersionList
 	if h.reader.List(ctx, &versions, client.UnsafeDisableDeepCopy) == nil {
 		collectVersions(versions.Items, out)
+	}
+	var configurations hostsv1.MachineConfigurationList
+	if h.reader.List(ctx, &configurations, client.UnsafeDisableDeepCopy) == nil {
+		collectRollouts(configurations.Items, out)
+	}
+}
+
+func collectRollouts(configurations []hostsv1.MachineConfiguration, out chan<- prometheus.Metric) {
+	for i := range configurations {
+		c := &configurations[i]
+		r := c.Status.Rollout
+		if r == nil {
+			continue
+		}
+		for state, n := range map[string]int{"updated": int(r.Updated), "updating": len(r.Updating), "failed": int(r.Failures)} {
+			out <- gauge(rollouts, float64(n), c.Name, state)
+		}
+		halted := 0.0
+		if meta.IsStatusConditionTrue(c.Status.Conditions, hostsv1.ConditionRolloutHalted) {
+			halted = 1
+		}
+		out <- gauge(rolloutHalts, halted, c.Name)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,6 +78,8 @@ func resourceOf(o client.Object) (resource, kind string) {
 		return "machineconfigurations", hostsv1.KindMachineConfiguration
 	case *hostsv1.MachineOperation:
 		return "machineoperations", hostsv1.KindMachineOperation
+	case *corev1.Node:
+		return "nodes", "Node"
 	default:
 		return "machineconfigurationversions", hostsv1.KindMachineConfigurationVersion
 	}
@@ -90,7 +93,11 @@ func (s *Server) Put(o client.Object) {
 	s.revision++
 	o.SetResourceVersion(strconv.Itoa(s.revision))
 	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "test"}})
-	o.GetObjectKind().SetGroupVersionKind(hostsv1.GroupVersion.WithKind(kind))
+	version := hostsv1.GroupVersion
+	if kind == "Node" {
+		version = corev1.SchemeGroupVersion
+	}
+	o.GetObjectKind().SetGroupVersionKind(version.WithKind(kind))
 	what := "ADDED"
 	if s.objects[resource+"/"+o.GetName()] != nil {
 		what = "MODIFIED"
@@ -146,6 +153,9 @@ func (s *Server) Opened() <-chan struct{} { return s.opened }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	path, ok := strings.CutPrefix(r.URL.Path, "/apis/"+hostsv1.GroupVersion.String()+"/")
+	if !ok {
+		path, ok = strings.CutPrefix(r.URL.Path, "/api/v1/")
+	}
 	s.mu.Lock()
 	refuse := s.refuse
 	s.mu.Unlock()

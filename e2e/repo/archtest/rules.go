@@ -252,7 +252,7 @@ var layers = []layer{
 			"protos/...", "server/config/...", "server/objectstore/...", "server/secrets/...",
 			"server/pki", "server/layout", "server/lease", "server/driver", "server/demand/...", "server/offers",
 			"providers/aws/rules", "providers/gcp/rules", "providers/local/rules", "providers/proxmox/rules",
-			"operator/api/hosts/v1alpha1", "operator/hosts/assignment", "operator/hosts/selection", "operator/hosts/versions", // host machines are objects of Kubernetes
+			"operator/api/hosts/v1alpha1", "operator/hosts/assignment", "operator/hosts/rollout", "operator/hosts/selection", "operator/hosts/versions", // host machines are objects of Kubernetes
 			"agent/paver/render", // what a host would write can be seen without one
 		},
 		tests: fakes,

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -48,8 +49,11 @@ type lives struct {
 	t    *testing.T
 	deaf *deaf // what the controller asks the API server itself goes through it
 	took time.Duration
+	// with starts what else runs in the operator; nil: nothing does.
+	with func(mgr ctrl.Manager, live client.Client, o controller.Options) error
 
 	mu       sync.Mutex
+	bad      map[int32]bool // versions that join on no host
 	store    *reports.Store
 	up       bool // the shard is
 	agents   bool // they are
@@ -121,7 +125,7 @@ func (l *lives) run() (stop func()) {
 	t := l.t
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, hostsv1.AddToScheme, infrav1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, hostsv1.AddToScheme, infrav1.AddToScheme, clusterv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -185,6 +189,11 @@ func (l *lives) run() (stop func()) {
 	})
 	if err := r.SetupWithManager(mgr, mgr, l.known.hub, controller.Options{MaxConcurrentReconciles: 10, SkipNameValidation: &yes}); err != nil {
 		t.Fatal(err)
+	}
+	if l.with != nil {
+		if err := l.with(mgr, secrets, controller.Options{MaxConcurrentReconciles: 10, SkipNameValidation: &yes}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -291,6 +300,10 @@ func (l *lives) build(id string) {
 		return
 	}
 	boot := fmt.Sprintf("%s-%d", id, a.GetEpoch())
+	if l.bad[a.GetConfiguration().GetVersion()] {
+		l.revert(id, boot)
+		return
+	}
 	l.hosts[id].Status = &nstancev1.MachineStatus{Epoch: a.GetEpoch(), Stage: nstancev1.MachineStage_MACHINE_STAGE_JOIN, Slots: []*nstancev1.MachineSlot{
 		{Name: "a", State: nstancev1.MachineSlotState_MACHINE_SLOT_STATE_RUNNING, Configuration: a.GetConfiguration(), Epoch: a.GetEpoch(), BootId: boot},
 	}}
@@ -301,10 +314,32 @@ func (l *lives) build(id string) {
 	})
 }
 
+// revert has a host fail to build what it was told, and its old machine run again; mu is held.
+func (l *lives) revert(id, boot string) {
+	a, old := l.hosts[id].GetAssignment(), l.hosts[id].GetStatus().GetSlots()[0]
+	l.hosts[id].Status = &nstancev1.MachineStatus{Epoch: a.GetEpoch(), Stage: nstancev1.MachineStage_MACHINE_STAGE_JOIN}
+	l.say(id)
+	l.builds.Go(func() error {
+		time.Sleep(l.took)
+		l.mu.Lock()
+		l.hosts[id].Status = &nstancev1.MachineStatus{
+			Epoch: a.GetEpoch(), Stage: nstancev1.MachineStage_MACHINE_STAGE_FAILED, Failure: &nstancev1.MachineFailure{
+				Epoch: a.GetEpoch(), Configuration: a.GetConfiguration(), Stage: nstancev1.MachineStage_MACHINE_STAGE_JOIN, Reason: "JoinTimeout",
+				Message: "its kubelet did not join", Outcome: nstancev1.MachineFailureOutcome_MACHINE_FAILURE_OUTCOME_REVERTED,
+			},
+			Slots: []*nstancev1.MachineSlot{{Name: "a", State: nstancev1.MachineSlotState_MACHINE_SLOT_STATE_RUNNING, Configuration: old.GetConfiguration(), Epoch: old.GetEpoch(), BootId: boot}},
+		}
+		delete(l.repaving, id)
+		l.say(id)
+		l.mu.Unlock()
+		return l.register(id, boot)
+	})
+}
+
 // register has a kubelet make its Node.
 func (l *lives) register(id, boot string) error {
 	ctx := context.WithoutCancel(l.t.Context())
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: corev1.NodeSpec{ProviderID: "nstance://a/" + id}}
 	if err := l.admin.Create(ctx, n); err != nil {
 		return err
 	}

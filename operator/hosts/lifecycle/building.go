@@ -33,7 +33,7 @@ func forgotten(in Input) bool {
 	if adopts(in.Machine) {
 		return r.failed(a.Epoch) != nil && r.running() == nil
 	}
-	return r.Stage.building() && r.running() == nil && r.CredentialNeeded && r.Epoch == a.Epoch && s != nil && s.Epoch == a.Epoch && s.Confirmed != ""
+	return r.Stage.Building() && r.running() == nil && r.CredentialNeeded && r.Epoch == a.Epoch && s != nil && s.Epoch == a.Epoch && s.Confirmed != ""
 }
 
 // rebuild assigns what a host builds again as an epoch of its own, with a credential of its own: the same

@@ -17,6 +17,9 @@ type Input struct {
 	Node     Node
 	Instance Instance
 	Host     Host
+	// Rolled: a rollout brings the machine to other versions, so that another one is no reason to build
+	// it again while its Node is there.
+	Rolled bool
 	// Braked says why a repave that is due has to wait for others; empty: it has not.
 	Braked string
 }
@@ -117,8 +120,8 @@ const (
 	StageReset     Stage = "Reset"
 )
 
-// building is whether a build is under way.
-func (s Stage) building() bool {
+// Building reports whether a build is under way.
+func (s Stage) Building() bool {
 	switch s {
 	case StageFetch, StageBuild, StageGuard, StageRetire, StageBoot, StageJoin, StageCommit, StageSweep:
 		return true

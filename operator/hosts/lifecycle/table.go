@@ -93,7 +93,7 @@ func decide(in Input, now time.Time) Decision {
 		return d
 	case forgotten(in):
 		return rebuild(in)
-	case in.Host.Report.Stage.building():
+	case in.Host.Report.Stage.Building():
 		if d, another := replaced(in); another {
 			return d
 		}
@@ -199,7 +199,7 @@ func first(in Input) Decision {
 	switch running := r.running(); {
 	case running == nil && in.Node.there() && in.Node.MachineUID != string(m.UID):
 		return wait("Node %s exists and was not built here; delete it, or give the HostMachine another node name", m.NodeName())
-	case r.Stage.building():
+	case r.Stage.Building():
 		// Whose it was is gone, and nobody else helps it: what has to join would never be confirmed.
 		d.Reason = "what the host builds was assigned for another HostMachine, and fails"
 		d.Assignment.Mode, d.Assignment.Reason, d.Assignment.ExpectedNodeUID = hostsv1.ModePave, ReasonFirst, in.Node.UID
@@ -239,7 +239,7 @@ func unready(in Input) string {
 		return "the host has not reported"
 	case check != nil:
 		return fmt.Sprintf("the host does not pass a check of the preflight: %s: %s", check.ID, check.Message)
-	case r.Stage == StageResetting, r.Stage.building() && r.Attempts == 0 && !r.CredentialNeeded:
+	case r.Stage == StageResetting, r.Stage.Building() && r.Attempts == 0 && !r.CredentialNeeded:
 		return fmt.Sprintf("the host is in stage %s of another assignment", r.Stage)
 	}
 	return ""
@@ -368,11 +368,11 @@ func missed(in Input) Decision {
 
 // failed is row 10: the host gave the assignment up. What it went back to is written down when its
 // Node is there again. Another try takes a user's word: another version, another value of the
-// annotation, or the deletion of the Node, which is row 9.
+// annotation, or the deletion of the Node, which is row 9. A rollout deletes the Node in its turn.
 func failed(in Input, slot *Slot) Decision {
 	m, a := in.Machine, assigned(in.Machine)
 	f := in.Host.Report.failed(a.Epoch)
-	if other := in.Desired.Version; other != nil && !same(*other, a.VersionReference) || retried(m) {
+	if other := in.Desired.Version; other != nil && !same(*other, a.VersionReference) && !(in.Rolled && in.Node.there()) || retried(m) {
 		d := Decision{Row: RowFailed, Action: Assign, Reason: "another version is desired than the one that failed"}
 		if retried(m) {
 			d.Reason = "annotation " + hostsv1.AnnotationRetry + " asks for another try"

@@ -556,6 +556,14 @@ func TestM59M60M61_GivenUp(t *testing.T) {
 			known(in)
 			in.Desired.Version = ref(3)
 		}), again(3)},
+		{"M68: and a rollout brings it to that in its turn", with(gaveUp(OutcomeReverted), func(in *Input) {
+			known(in)
+			in.Desired.Version, in.Rolled = ref(3), true
+		}), wait},
+		{"M68: but nothing is there to be drained", with(gaveUp(OutcomeHeld), func(in *Input) {
+			in.Node = Node{Presence: NodeAbsent}
+			in.Desired.Version, in.Rolled = ref(3), true
+		}), Decision{Row: RowFailed, Action: Assign, Assignment: Assignment{Mode: hostsv1.ModeRepave, Epoch: 3, Version: version(3), Reason: ReasonRetried}}},
 		{"and the machine is paused", with(gaveUp(OutcomeReverted), func(in *Input) {
 			known(in)
 			in.Desired.Version, in.Machine.Spec.Paused = ref(3), true

@@ -11,6 +11,8 @@
 // asked for changes to take effect on this machine; later, and where the machine names the
 // configuration, the newest one, because deleting the Node asks for just that.
 //
+// A machine that a rollout has begun gets the version that it was begun for.
+//
 // It leaves to others where machines, configurations and versions come from, and what becomes
 // of a choice.
 package selection
@@ -92,7 +94,9 @@ func Choose(m *hostsv1.HostMachine, in Cluster) Choice {
 		c = matching[0]
 	}
 	choice := Choice{Source: hostsv1.SourceSelector, Configuration: c.Name}
-	switch {
+	switch v := rolled(m, c); {
+	case v != nil:
+		return use(choice, c, v, in, howRolled)
 	case c.Paused:
 		return paused(choice, m, c, in)
 	case sticky:
@@ -165,11 +169,29 @@ func explicit(m *hostsv1.HostMachine, ref *hostsv1.ConfigurationReference, in Cl
 			return choice
 		}
 		return use(choice, c, &v, in, "the version that spec.configurationRef names")
+	case rolled(m, c) != nil:
+		return use(choice, c, rolled(m, c), in, howRolled)
 	case c.Paused:
 		return paused(choice, m, c, in)
 	default:
 		return use(choice, c, c.newest(), in, "its newest version")
 	}
+}
+
+// howRolled says that a rollout chose a version.
+const howRolled = "the version that its rollout has begun to bring it to"
+
+// rolled returns the version that a rollout of a configuration has begun to bring a machine to: it stays,
+// whatever versions have come since. Nil: none has.
+func rolled(m *hostsv1.HostMachine, c Configuration) *Version {
+	r := m.Status.Rollout
+	if r == nil || !r.Stage.Begun() || string(r.Name) != c.Name || r.UID != "" && r.UID != string(c.UID) {
+		return nil
+	}
+	if v, there := c.version(r.Version); there {
+		return &v
+	}
+	return nil
 }
 
 // paused is the choice while a configuration is paused: the version that the machine runs, and

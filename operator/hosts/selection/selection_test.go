@@ -234,6 +234,30 @@ func TestM13M14_Sticky(t *testing.T) {
 	})
 }
 
+// M68: a machine that a rollout has begun gets the version that it was begun for, whatever versions have come since;
+// one that it has skipped, or that names another version, does not.
+func TestM68_BegunByARollout(t *testing.T) {
+	begun := func(stage hostsv1.RolloutStage, v hostsv1.VersionReference) func(*hostsv1.HostMachine) {
+		return func(m *hostsv1.HostMachine) {
+			m.Status.Rollout = &hostsv1.MachineRollout{VersionReference: v, Stage: stage}
+		}
+	}
+	three := []Configuration{config("gpu", locked(1), locked(2), editable(3))}
+	earlier := ref("gpu", 2)
+	earlier.UID = "earlier"
+	testRows(t, []row{
+		{"drained", machine(assigned("gpu", 1), begun(hostsv1.RolloutDraining, ref("gpu", 2))), three, "gpu/2 Selector", 0, ""},
+		{"its Node is gone", machine(assigned("gpu", 1), begun(hostsv1.RolloutRepaving, ref("gpu", 2))), three, "gpu/2 Selector", 0, ""},
+		{"it names the configuration", machine(assigned("gpu", 1), names("gpu", 0), begun(hostsv1.RolloutDraining, ref("gpu", 2))), three, "gpu/2 Explicit", 0, ""},
+		{"the configuration is paused", machine(assigned("gpu", 1), begun(hostsv1.RolloutRepaving, ref("gpu", 2))), []Configuration{pausedC(config("gpu", locked(1), locked(2), editable(3)))}, "gpu/2 Selector", 0, ""},
+		{"skipped", machine(assigned("gpu", 1), begun(hostsv1.RolloutSkipped, ref("gpu", 2))), three, "gpu/3 Selector", 0, ""},
+		{"it names another version", machine(assigned("gpu", 1), names("gpu", 1), begun(hostsv1.RolloutDraining, ref("gpu", 2))), three, "gpu/1 Explicit", 0, ""},
+		{"of another configuration", machine(assigned("gpu", 1), begun(hostsv1.RolloutDraining, ref("cpu", 2))), three, "gpu/3 Selector", 0, ""},
+		{"of an earlier one of the name", machine(assigned("gpu", 1), begun(hostsv1.RolloutDraining, earlier)), three, "gpu/3 Selector", 0, ""},
+		{"the version is gone", machine(assigned("gpu", 1), begun(hostsv1.RolloutDraining, ref("gpu", 7))), three, "gpu/3 Selector", 0, ""},
+	})
+}
+
 // M94: while a configuration is paused its machines stay at the version that they run.
 func TestM94_Paused(t *testing.T) {
 	testRows(t, []row{

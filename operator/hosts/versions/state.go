@@ -90,7 +90,8 @@ func Recorded(v *hostsv1.MachineConfigurationVersion) bool {
 }
 
 // References returns the numbers of a configuration that machines refer to: by the reference
-// that a user wrote, or because the version was assigned, runs, or lies in the other slot.
+// that a user wrote, or because the version was assigned, runs, or lies in the other slot, or because
+// a rollout has begun to bring the machine to it.
 // What a machine would be built from is no reference.
 func References(configuration string, machines []hostsv1.HostMachine) map[int32]bool {
 	all := map[int32]bool{}
@@ -117,6 +118,9 @@ func Of(m *hostsv1.HostMachine) []hostsv1.VersionReference {
 	}
 	if ref := m.Spec.ConfigurationRef; ref != nil && ref.Version != nil {
 		add(hostsv1.VersionReference{Name: ref.Name, Version: *ref.Version})
+	}
+	if r := m.Status.Rollout; r != nil && r.Stage.Begun() {
+		add(r.VersionReference)
 	}
 	if c := m.Status.Configuration; c != nil {
 		if c.Assigned != nil {

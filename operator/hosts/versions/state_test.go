@@ -157,8 +157,10 @@ func TestM33_References(t *testing.T) {
 			Assigned: &hostsv1.AssignedVersion{VersionReference: *ref("cpu", 2)},
 			Applied:  &hostsv1.AppliedVersion{VersionReference: *ref("gpu", 4)},
 		}}},
+		{Status: hostsv1.HostMachineStatus{Rollout: &hostsv1.MachineRollout{VersionReference: *ref("gpu", 7), Stage: hostsv1.RolloutDraining}}},
+		{Status: hostsv1.HostMachineStatus{Rollout: &hostsv1.MachineRollout{VersionReference: *ref("gpu", 8), Stage: hostsv1.RolloutSkipped}}},
 	}
-	if diff := cmp.Diff(refs(1, 3, 4, 5), References("gpu", machines)); diff != "" {
+	if diff := cmp.Diff(refs(1, 3, 4, 5, 7), References("gpu", machines)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(refs(2), References("cpu", machines)); diff != "" {

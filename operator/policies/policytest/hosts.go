@@ -122,6 +122,8 @@ func useCases() []Case {
 		remove("a version that was assigned", Admin, hostVersion, uses(status+"assigned"+three), version+"it was assigned to HostMachine box; repave the machine with another version first"),
 		remove("a version that runs", Admin, hostVersion, uses(status+"applied: {name: gpu, version: 3}}}"), version+"HostMachine box runs it; repave the machine with another version first"),
 		remove("a version in the other slot", Admin, hostVersion, uses(status+"previous: {name: gpu, version: 3}}}"), version+"the other slot of HostMachine box holds it; it is free after the next repave"),
+		remove("a version that a rollout brings a machine to", Admin, hostVersion, uses("status: {rollout: {name: gpu, version: 3, stage: Draining}}"), version+"a rollout brings HostMachine box to it; wait until it is done"),
+		remove("a version of a rollout that has skipped the machine", Admin, hostVersion, uses("status: {rollout: {name: gpu, version: 3, stage: Skipped}}"), ""),
 		remove("not by the operator either", Params.User, hostVersion, uses(named), version+"spec.configurationRef of HostMachine box names it; name another version first"),
 		remove("nor by the garbage collector", GarbageCollector, hostVersion, uses(named), version+"spec.configurationRef of HostMachine box names it; name another version first"),
 

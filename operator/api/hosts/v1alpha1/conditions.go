@@ -166,6 +166,22 @@ const (
 	ReasonAssigned = "Assigned"
 	ReasonEditable = "Editable"
 
+	// ReasonRollingOut goes with RollingOut=True. The others go with False: the strategy is OnDelete; the
+	// rollout has halted; no window is open, or one cannot be read; none of the outdated machines may
+	// be begun, for the reasons that the message has. ReasonPaused, ReasonConfigurationPaused,
+	// ReasonUpToDate and ReasonWriting go with False too.
+	ReasonRollingOut    = "RollingOut"
+	ReasonOnDelete      = "OnDelete"
+	ReasonHalted        = "Halted"
+	ReasonOutsideWindow = "OutsideWindow"
+	ReasonInvalidWindow = "InvalidWindow"
+	ReasonBlocked       = "Blocked"
+	// ReasonMaxFailures and ReasonVersionUnhealthy go with RolloutHalted=True: as many repaves were given up
+	// as may be; condition Healthy of the version is False. ReasonNotHalted goes with False.
+	ReasonMaxFailures      = "MaxFailures"
+	ReasonVersionUnhealthy = "VersionUnhealthy"
+	ReasonNotHalted        = "NotHalted"
+
 	// ReasonProven and ReasonMachinesFailed go with Healthy.
 	ReasonProven         = "Proven"
 	ReasonMachinesFailed = "MachinesFailed"
@@ -202,4 +218,10 @@ const (
 	EventNodeLabelOverridden   = "NodeLabelOverridden"
 	EventDriftFound            = "DriftFound"
 	EventFleetBrake            = "FleetBrake"
+	EventRolloutStarted        = "RolloutStarted"
+	EventRolloutComplete       = "RolloutComplete"
+	EventRolloutHalted         = "RolloutHalted"
+	EventRolloutResumed        = "RolloutResumed"
+	EventRolloutDrainBlocked   = "RolloutDrainBlocked"
+	EventRolloutAbandoned      = "RolloutAbandoned"
 )

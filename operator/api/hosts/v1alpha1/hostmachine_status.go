@@ -71,6 +71,10 @@ type HostMachineStatus struct {
 	// +optional
 	Repave *RepaveStatus `json:"repave,omitempty"`
 
+	// rollout says what a rollout of the machine's configuration has begun with it.
+	// +optional
+	Rollout *MachineRollout `json:"rollout,omitempty"`
+
 	// executors say who offers which operations on the machine.
 	// +optional
 	// +listType=map

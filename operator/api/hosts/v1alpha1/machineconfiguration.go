@@ -211,13 +211,18 @@ type Rollout struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	Updating []string `json:"updating,omitempty"`
 
-	// failures so far.
+	// failures are the machines whose repave into the target was given up.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
 	// startedAt is when it began.
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+
+	// resumedAt is when a user last had it go on after it had halted. Failures of before do not
+	// count any more.
+	// +optional
+	ResumedAt *metav1.Time `json:"resumedAt,omitempty"`
 }
 
 // MachineConfigurationStatus is what became of a configuration.

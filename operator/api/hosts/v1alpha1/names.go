@@ -61,6 +61,9 @@ const (
 	// AnnotationReleaseBrake of a MachineConfiguration, with any value: machines whose Nodes are gone
 	// are repaved side by side again. The operator removes it once that is done.
 	AnnotationReleaseBrake = Prefix + "release-brake"
+	// AnnotationResume of a MachineConfiguration, with any value: its rollout goes on after it has
+	// halted, and failures of before do not count any more. The operator removes it once that is done.
+	AnnotationResume = Prefix + "resume"
 	// AnnotationKeepPods of a HostMachine, "true": the Pods of the old machine run on while the
 	// new one is built.
 	AnnotationKeepPods = Prefix + "keep-pods"
@@ -82,6 +85,9 @@ const (
 	// AnnotationMachineUID is the UID of the HostMachine.
 	AnnotationMachineUID = Prefix + "machine-uid"
 )
+
+// DrainOfRollout begins what the drain of a Node is known by that a rollout asks for.
+const DrainOfRollout = "rollout/"
 
 // Finalizer of a HostMachine: its host has to be reset before the object may go.
 const Finalizer = Prefix + "machine"

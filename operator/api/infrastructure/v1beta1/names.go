@@ -102,8 +102,8 @@ const (
 	AnnotationDrainStartedAt = "nstance.dev/drain-started-at" // RFC 3339
 	AnnotationDrainDeadline  = "nstance.dev/drain-deadline"   // RFC 3339
 	AnnotationDrainPhase     = "nstance.dev/drain-phase"
-	// AnnotationDrainRequest is the id of the shard's instruction that the drain carries out,
-	// and AnnotationDrainForce what happens to Pods that are left shortly before the deadline.
+	// AnnotationDrainRequest is the id of the shard's instruction that the drain carries out, or
+	// says of which rollout of host machines it is, and AnnotationDrainForce what happens to Pods that are left shortly before the deadline.
 	AnnotationDrainRequest = "nstance.dev/drain-request"
 	AnnotationDrainForce   = "nstance.dev/drain-force"
 	// AnnotationCordonedBy is CordonedByOperator if it was the operator that cordoned the

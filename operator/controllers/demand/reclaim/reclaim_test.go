@@ -383,6 +383,7 @@ func TestSource(t *testing.T) {
 		{"a later Node of the machine", drain.Target{Instance: "m0", Node: "new"}, "none"},
 		{"another machine", drain.Target{Instance: "m1"}, "none"},
 		{"one that an earlier process began", drain.Target{Instance: "m1", State: begun}, "rcl-0"},
+		{"one of a rollout, which no shard has asked for", drain.Target{Instance: "m1", State: drain.State{Instance: "m1", Instruction: "rollout/gpu/2/1", Phase: infrav1.DrainEvicting}}, "none"},
 	} {
 		r, ok := requests.Source(tt.target, time.Now())
 		got := r.Instruction

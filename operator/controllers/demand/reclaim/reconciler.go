@@ -151,7 +151,7 @@ func (r *Reconciler) observe(ctx context.Context, machine string) (observation, 
 	}
 	if node != nil {
 		state, draining, err := drain.ParseState(node.Annotations)
-		if err == nil && draining && state.Instance == machine && !drain.OfOperation(state.Instruction) {
+		if err == nil && draining && state.Instance == machine && !drain.OfOperation(state.Instruction) && !drain.OfRollout(state.Instruction) {
 			o.state = state
 		}
 		if o.state.Instruction != "" {

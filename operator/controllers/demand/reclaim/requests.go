@@ -36,7 +36,7 @@ func (q *Requests) Source(s drain.Target, _ time.Time) (drain.Request, bool) {
 		return known.request, true
 	}
 	switch id := s.State.Instruction; {
-	case id == "", drain.OfOperation(id):
+	case id == "", drain.OfOperation(id), drain.OfRollout(id):
 		return drain.Request{}, false
 	case q.withdrawn[s.ID()] == id:
 		return drain.Request{Instance: s.ID(), Instruction: id, Withdrawn: true}, true

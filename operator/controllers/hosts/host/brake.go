@@ -157,6 +157,9 @@ func (b *brake) notBegun(p *pass, err error) {
 func (b *brake) admit(ctx context.Context, p *pass) (why string, done func(lifecycle.Decision), err error) {
 	name := p.m.Name
 	since := p.memory.absence.Since(nodeUID(p.m))
+	if rolls(p.m) { // it has a budget of its own
+		since = time.Time{}
+	}
 	b.mu.Lock()
 	if since.IsZero() {
 		delete(b.missing, name)
@@ -275,10 +278,15 @@ func (b *brake) braked(ctx context.Context, machine string) (why string, woken [
 	return b.state.Why(b.repaving(machine, now)), nil, nil
 }
 
+// rolls is whether a rollout has deleted the Node of a machine, or may be about to.
+func rolls(m *hostsv1.HostMachine) bool {
+	return m.Status.Rollout != nil && m.Status.Rollout.Stage.Begun()
+}
+
 // away is whether a machine is repaved because its Node was deleted, and has not got another one.
 func away(m *hostsv1.HostMachine) bool {
 	s := m.Status.Repave
-	if s == nil || s.Reason != lifecycle.ReasonNodeDeleted && s.Reason != lifecycle.ReasonNodeReplaced || s.Epoch != assignedEpoch(m) || nodeUID(m) != "" {
+	if rolls(m) || s == nil || s.Reason != lifecycle.ReasonNodeDeleted && s.Reason != lifecycle.ReasonNodeReplaced || s.Epoch != assignedEpoch(m) || nodeUID(m) != "" {
 		return false
 	}
 	for _, c := range m.Status.Conditions {

@@ -228,3 +228,37 @@ func TestM87_AnotherProcessHasBegunOne(t *testing.T) {
 		}
 	})
 }
+
+// M66, M87: what a rollout deletes does not count, and waits for no brake: it has a budget of its own.
+func TestM66M87_RolloutsAreNotBraked(t *testing.T) {
+	run(t, func(w *world) {
+		w.configuration("gpu", 1)
+		name := func(i int) string { return fmt.Sprintf("m%02d", i) }
+		for i := range 20 {
+			m := w.running(name(i), w.reference("gpu", 1))
+			if i < 8 {
+				m.Status.Rollout = &hostsv1.MachineRollout{VersionReference: w.reference("gpu", 1), Stage: hostsv1.RolloutRepaving, NodeUID: m.Status.NodeRef.UID}
+				w.must(w.api.Status().Update(t.Context(), m))
+			}
+		}
+		w.instances()
+		for i := range 8 {
+			w.deleteNode(name(i))
+			w.must(w.pass(name(i)))
+		}
+		w.after(lifecycle.ConfirmAfter)
+		for i := range 8 {
+			w.must(w.pass(name(i)))
+		}
+		for i := range 8 {
+			if m := w.get(name(i)); m.Status.Configuration.Assigned.Epoch != 2 {
+				t.Errorf("%s is not repaved: %+v", m.Name, m.Status.Repave)
+			}
+		}
+		for _, c := range w.counts {
+			if strings.HasPrefix(c, hostsv1.EventFleetBrake) {
+				t.Error(c)
+			}
+		}
+	})
+}

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,6 +60,7 @@ func (r *Reconciler) desired(ctx context.Context, p *pass) error {
 	in.SecretMissing = func(name string) bool { return r.opts.SecretMissing(ctx, name) }
 	choice := selection.Choose(p.m, in)
 	p.in.Desired = lifecycle.Desired{Version: choice.Desired, Reason: choice.Reason, Message: choice.Message, Known: known(in)}
+	p.in.Rolled = rolled(p.m, choice.Configuration, configurations.Items)
 	if c := choice.Desired; c != nil && !chosen(p.m, *c) {
 		p.in.Desired.Version, p.in.Desired.Reason = nil, hostsv1.ReasonWriting
 		p.in.Desired.Message = fmt.Sprintf("MachineConfiguration %s is chosen, and the status does not say so yet", c.Name)
@@ -68,6 +70,15 @@ func (r *Reconciler) desired(ctx context.Context, p *pass) error {
 		p.in.Desired.Message = fmt.Sprintf("HostMachine %s has the node name %s too, and came before", p.in.Older, p.m.NodeName())
 	}
 	return nil
+}
+
+// rolled is whether rollouts bring a machine to the newest version of its configuration.
+func rolled(m *hostsv1.HostMachine, configuration string, all []hostsv1.MachineConfiguration) bool {
+	if ref := m.Spec.ConfigurationRef; ref != nil && ref.Version != nil {
+		return false
+	}
+	i := slices.IndexFunc(all, func(c hostsv1.MachineConfiguration) bool { return c.Name == configuration })
+	return i >= 0 && all[i].Spec.UpdateStrategy != nil && all[i].Spec.UpdateStrategy.Type == hostsv1.UpdateRolling
 }
 
 // chosen is whether the status says that a machine has a configuration. Which one it has is decided by the

@@ -63,6 +63,7 @@ func counts() predicate.Predicate {
 		is, ok2 := e.ObjectNew.(*hostsv1.HostMachine)
 		return !ok1 || !ok2 || !equality.Semantic.DeepEqual(was.Spec.ConfigurationRef, is.Spec.ConfigurationRef) ||
 			!equality.Semantic.DeepEqual(was.Status.Configuration, is.Status.Configuration) ||
+			!equality.Semantic.DeepEqual(was.Status.Rollout, is.Status.Rollout) ||
 			!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions)
 	}}
 }

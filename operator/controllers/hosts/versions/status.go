@@ -99,9 +99,6 @@ func conditions(c *hostsv1.MachineConfiguration, sum versions.Summary) []metav1.
 	if p := c.Spec.Prebuild; p != nil && p.Mode != "" && p.Mode != hostsv1.PrebuildOff {
 		all = append(all, status.Unknown(hostsv1.ConditionPrebuilt, hostsv1.ReasonNoController, "nothing is prepared on machines: this release has no controller for it"))
 	}
-	if u := c.Spec.UpdateStrategy; u != nil && u.Type == hostsv1.UpdateRolling {
-		all = append(all, status.Unknown(hostsv1.ConditionRollingOut, hostsv1.ReasonNoController, "no machine is updated: this release has no controller for rollouts; delete the Nodes to repave machines"))
-	}
 	return all
 }
 
