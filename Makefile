@@ -165,14 +165,15 @@ e2e-fleet: build kube-components ## Run the tests of whole fleets with HOSTS (50
 # to make: nobody installs this in the cluster that his shell happens to be about.
 KIND_NODE_IMAGE ?=
 GIVEN := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
-E2EKIND := ./e2e/env/kube/... ./e2e/suite/operator/...
+# The last one has machines that boot join the cluster, which they reach when kind makes it.
+E2EKIND := ./e2e/env/kube/... ./e2e/suite/operator/... $(if $(GIVEN),,./e2e/suite/demand/kubeadm)
 .PHONY: e2e-kind
 e2e-kind: build kube-components kind-images $(if $(GIVEN),,$(TOOLS)/kind $(if $(KIND_NODE_IMAGE),,$(NODEROOT))) ## Run the same tests on clusters of kind, or on the cluster of KUBECONFIG=
 	cd e2e && go mod download
 	export CGO_ENABLED=1; \
 	$(if $(GIVEN),NSTANCE_TEST_PLACE=given KUBECONFIG='$(abspath $(GIVEN))',IMAGES='$(CURDIR)/bin/images' \
 		KIND_NODE_IMAGE='$(KIND_NODE_IMAGE)' NODE_ROOT='$(NODEROOT)' CACHE='$(CACHE)' e2e/env/kind/engine.sh e2e/env/kind/clusters.sh) \
-	go test -race -timeout 60m -count=1 -p 1 -tags kube -v $(TESTFLAGS) $(E2EKIND)
+	go test -race -timeout 60m -count=1 -p 1 -tags kube,kind -v $(TESTFLAGS) $(E2EKIND)
 
 # The operator has the name by which its chart asks for it.
 APP := $(shell sed -n 's/^appVersion: *"\?\([^"]*\)"\?$$/\1/p' operator/charts/nstance-operator/Chart.yaml)

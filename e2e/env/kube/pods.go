@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -107,8 +108,13 @@ func (c *Cluster) awaitWebhooks(ctx context.Context) error {
 	return nil
 }
 
-// reserve marks a Node, and has it as it was when the cluster is closed.
+// reserve marks a Node, and has it as it was when the cluster is closed. Others write to a Node that has just
+// come, too.
 func (c *Cluster) reserve(ctx context.Context, client kubernetes.Interface, name string) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return c.mark(ctx, client, name) })
+}
+
+func (c *Cluster) mark(ctx context.Context, client kubernetes.Interface, name string) error {
 	before, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err

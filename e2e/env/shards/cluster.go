@@ -33,6 +33,9 @@ const (
 	Kind     = "knd"
 )
 
+// Addresses is the network of the addresses that machines are said to have.
+const Addresses = "10.77.0.0/16"
+
 // Narrow is a subnet pool beside that of the template. The first shard has room for one
 // machine in it.
 const Narrow = "narrow"
@@ -79,7 +82,6 @@ type Cluster struct {
 	deleteShare    string            // of a shard's machines, that may be deleted within a minute
 	demand         map[string]object // group of mode demand, by tenant
 	userData       string            // template of the machines
-	addresses      string            // network of the addresses that they are said to have
 	nodeMachines   bool
 	hostPolicy     object // of the machines, where they are hosts
 	demandServer   object // what servers are told of demand besides prices
@@ -104,7 +106,6 @@ func New(t testing.TB, groups map[string]Groups, options ...Option) *Cluster {
 	c := &Cluster{
 		t: t, box: box.New(t), shards: map[string]*shard{}, conns: map[string]*grpc.ClientConn{},
 		drainTimeout: 90 * time.Second, reportInterval: 20 * time.Second, deleteShare: "25%", userData: local.DefaultUserData,
-		addresses: "10.77.0.0/16",
 	}
 	for _, option := range options {
 		option(c)

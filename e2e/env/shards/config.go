@@ -48,7 +48,7 @@ func (c *Cluster) Configure(name string, groups Groups) {
 
 // configuration is patient with a busy box.
 func (c *Cluster) configuration(s *shard, groups Groups) object {
-	options := object{"dir": c.box.Path("machines", s.name), "addresses": c.addresses}
+	options := object{"dir": c.box.Path("machines", s.name), "addresses": Addresses}
 	if s.name == c.Shards()[0] {
 		options["room"] = object{Narrow: 1}
 	}

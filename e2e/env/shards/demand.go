@@ -2,7 +2,6 @@ package shards
 
 import (
 	"maps"
-	"net/netip"
 	"path/filepath"
 )
 
@@ -35,11 +34,6 @@ func Demand(tenant string, group, demand map[string]any) Option {
 // DemandServer adds fields to the block demand of the servers, for all groups of mode demand.
 func DemandServer(fields map[string]any) Option {
 	return func(c *Cluster) { c.demandServer = fields }
-}
-
-// Addresses has the machines of all shards be said to have addresses of this network.
-func Addresses(network netip.Prefix) Option {
-	return func(c *Cluster) { c.addresses = network.String() }
 }
 
 // UserData has the machines of all shards begin with other user data than those that start an
