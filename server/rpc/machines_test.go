@@ -75,6 +75,10 @@ func (h *hosted) note(msg *nstancev1.ServerMessage) {
 		h.heard = append(h.heard, "credential "+work.CredentialUpdate.GetToken())
 	case *nstancev1.MachineWork_NodeConfirmed:
 		h.heard = append(h.heard, "confirmed "+work.NodeConfirmed.GetNodeUid())
+	case *nstancev1.MachineWork_Operation:
+		h.heard = append(h.heard, "operation "+work.Operation.GetId())
+	case *nstancev1.MachineWork_CancelOperation:
+		h.heard = append(h.heard, "cancel "+work.CancelOperation.GetId())
 	}
 }
 
@@ -251,5 +255,59 @@ func TestAnAgentOfBeforeHearsNothingOfNodeMachines(t *testing.T) {
 		if err != nil || ev.GetMachine().GetConnected() || ev.GetMachine().GetAssignment().GetEpoch() != 1 {
 			t.Errorf("event %v, %v", ev, err)
 		}
+	})
+}
+
+// M75, S12: an operation that a host carries out goes to its agent and its report comes back, to the tenant of the
+// instance alone; what switches power never goes to a host.
+func TestM75_S12_OperationsOfAHostOverTheWire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, worldOptions{pipes: true, power: true})
+		own, foreign := w.operatorOf("default"), w.enrolMarked("acme")
+		h := w.hosts(own, "web", "machine/v1")
+		reports := func(operations ...*nstancev1.MachineOperationReport) {
+			h.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_MachineStatus{MachineStatus: &nstancev1.MachineStatus{
+				Executors: []*nstancev1.MachineExecutor{{Name: "paver", Operations: []string{"reboot"}}}, Operations: operations,
+			}}})
+			synctest.Wait()
+		}
+		start := &nstancev1.StartOperationRequest{Id: "op-1", InstanceId: h.id.String(), Name: "reboot", Deadline: timestamppb.New(time.Now().Add(time.Hour))}
+		_, err := own.StartOperation(w.ctx, start)
+		wantCode(t, err, codes.FailedPrecondition, "NOT_REPORTED")
+		reports()
+		if op, err := own.StartOperation(w.ctx, start); err != nil || op.GetState() != nstancev1.OperationState_OPERATION_STATE_PENDING {
+			t.Errorf("started: %v, %v", op, err)
+		}
+		h.expect(t, "asked for", "operation op-1")
+		for name, call := range map[string]func() error{
+			"start": func() error { _, err := foreign.api.StartOperation(w.ctx, start); return err },
+			"get": func() error {
+				_, err := foreign.api.GetOperation(w.ctx, &nstancev1.GetOperationRequest{Id: "op-1"})
+				return err
+			},
+			"cancel": func() error {
+				_, err := foreign.api.CancelOperation(w.ctx, &nstancev1.CancelOperationRequest{Id: "op-1"})
+				return err
+			},
+		} {
+			wantCode(t, call(), codes.NotFound, "NOT_FOUND")
+			h.expect(t, name+" of another tenant", "")
+		}
+		reports(&nstancev1.MachineOperationReport{Id: "op-1", Name: "reboot", State: nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_IN_PROGRESS})
+		if op, err := own.CancelOperation(w.ctx, &nstancev1.CancelOperationRequest{Id: "op-1"}); err != nil || op.GetState() != nstancev1.OperationState_OPERATION_STATE_IN_PROGRESS {
+			t.Errorf("cancelled: %v, %v", op, err)
+		}
+		h.expect(t, "cancelled", "cancel op-1")
+		reports(&nstancev1.MachineOperationReport{
+			Id: "op-1", Name: "reboot", State: nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_COMPLETE, Results: map[string]string{"bootID": "b2"},
+		})
+		if op, err := own.GetOperation(w.ctx, &nstancev1.GetOperationRequest{Id: "op-1"}); err != nil || op.GetState() != nstancev1.OperationState_OPERATION_STATE_COMPLETE || op.GetResults()["bootID"] != "b2" {
+			t.Errorf("ended: %v, %v", op, err)
+		}
+		_, err = own.StartOperation(w.ctx, &nstancev1.StartOperationRequest{Id: "op-2", InstanceId: h.id.String(), Name: "powerOff"})
+		wantCode(t, err, codes.FailedPrecondition, "NO_HOLD")
+		_, err = own.StartOperation(w.ctx, &nstancev1.StartOperationRequest{Id: "op-3", InstanceId: h.id.String(), Name: "shutdown", Deadline: start.Deadline})
+		wantCode(t, err, codes.FailedPrecondition, "OPERATION_NOT_OFFERED")
+		h.expect(t, "what is refused", "")
 	})
 }
