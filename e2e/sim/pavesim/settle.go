@@ -81,12 +81,17 @@ func (w settling) settle() {
 // obey is a user who does what the condition of a machine says.
 func (w settling) obey() {
 	for _, m := range objects.All[*hostsv1.HostMachine](w.api.Store) {
-		c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionPaved)
+		said := ""
+		if c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionPaved); c != nil && c.Reason == hostsv1.ReasonNotAssigned {
+			said = c.Message
+		}
+		if c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionNodeJoined); c != nil && c.Status == metav1.ConditionFalse {
+			said += c.Message
+		}
 		switch {
-		case c == nil || c.Reason != hostsv1.ReasonNotAssigned:
-		case strings.Contains(c.Message, "exists and was not built here; delete it"):
+		case strings.Contains(said, "exists and was not built here; delete it"):
 			w.deleteNode(m.Name)
-		case strings.Contains(c.Message, hostsv1.AnnotationRetry):
+		case strings.Contains(said, hostsv1.AnnotationRetry):
 			w.change(&hostsv1.HostMachine{}, m.Name, func(o client.Object) {
 				o.SetAnnotations(map[string]string{hostsv1.AnnotationRetry: "as it says"})
 			})
@@ -118,30 +123,20 @@ func (w settling) unsettled() (all []string) {
 
 // wrong says what is wrong with a machine. What has failed finally has to be said, and is left to a user.
 func (w settling) wrong(h *host, m *hostsv1.HostMachine) string {
-	runs := h.Runs()
 	pending := meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionConfigurationPending)
 	failed := meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionRepaveFailed)
-	c := m.Status.Configuration
-	switch {
-	case len(runs) > 1:
-		return bad(h, "M58", "%d slots run", len(runs))
-	case !m.DeletionTimestamp.IsZero():
-		return bad(h, "M6", "it is being deleted")
-	case pending == w.selected(m):
-		return bad(h, "M12", "it waits for a version: %v, and there is one: %v", pending, !pending)
-	case (c == nil || c.Assigned == nil) && pending:
-		return "" // nothing can be built, and it says so
-	case c == nil || c.Assigned == nil:
-		return bad(h, "M42", "nothing is assigned")
-	case failed && m.Spec.FailurePolicy == hostsv1.FailureHold:
-		return ""
+	if why, over := w.idle(h, m, pending); over || failed && m.Spec.FailurePolicy == hostsv1.FailureHold {
+		return why
 	}
+	runs := h.Runs()
 	node, exists := objects.Find[*corev1.Node](w.api.Store, h.name)
 	switch {
 	case pending && (!exists || len(runs) == 0):
 		return "" // nothing can be built, and it says so
+	case len(runs) > 1:
+		return bad(h, "M58", "%d slots run", len(runs))
 	case len(runs) == 0:
-		return bad(h, "M61", "no slot runs, and epoch %d is assigned", c.Assigned.Epoch)
+		return bad(h, "M61", "no slot runs, and epoch %d is assigned", epochOf(m))
 	case !runs[0].Kubelet:
 		return bad(h, "M59", "the kubelet of slot %s does not run", runs[0].Slot)
 	case !exists && failed && uidOf(m) == "" && h.kubelets[runs[0].Boot] != nil && h.kubelets[runs[0].Boot].registered:
@@ -160,6 +155,22 @@ func (w settling) wrong(h *host, m *hostsv1.HostMachine) string {
 		}
 	}
 	return ""
+}
+
+// idle says what is wrong with a machine to which nothing is assigned; over: nothing more has to be so.
+func (w settling) idle(h *host, m *hostsv1.HostMachine, pending bool) (why string, over bool) {
+	c := m.Status.Configuration
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return bad(h, "M6", "it is being deleted"), true
+	case pending == w.selected(m):
+		return bad(h, "M12", "it waits for a version: %v, and there is one: %v", pending, !pending), true
+	case c != nil && c.Assigned != nil:
+		return "", false
+	case pending:
+		return "", true // nothing can be built, and it says so
+	}
+	return bad(h, "M42", "nothing is assigned"), true
 }
 
 // selected is whether there is a version that a machine can be built from: the one that it names, or any of the one

@@ -164,6 +164,9 @@ func node(in Input) metav1.Condition {
 		return status.False(c, hostsv1.ReasonNodeGone, fmt.Sprintf("Node %s is gone", name))
 	case ref != "":
 		return status.True(c, hostsv1.ReasonJoined, fmt.Sprintf("Node %s runs in the machine", name))
+	case adopts(m): // nobody makes a credential for it
+		return status.False(c, hostsv1.ReasonWaiting,
+			fmt.Sprintf("Node %s has not joined; set annotation %s to build another machine in place of the one that was taken over", name, hostsv1.AnnotationRetry))
 	}
 	return status.False(c, hostsv1.ReasonWaiting, fmt.Sprintf("Node %s has not joined", name))
 }

@@ -55,7 +55,7 @@ func Postpone(in Input, d Decision, held Held, after time.Duration) Decision {
 //	11  a repave would build something else                    nothing: deleting the Node is the user's word
 //	12  else                                                   keep the marks of the Node right
 //
-// Rows 5, 9 and a new try of rows 7 and 10 begin something: they wait while the machine is paused or on hold for power (row 3),
+// Rows 5, 9 and a new try of rows 7 and 10 begin something, as does another try for a machine that was taken over: they wait while the machine is paused or on hold for power (row 3),
 // while nothing can be built (row 4), and row 9 while the brake is on.
 func decide(in Input, now time.Time) Decision {
 	m := in.Machine
@@ -398,6 +398,10 @@ func steady(in Input) Decision {
 	d := Decision{Row: RowSteady, Reason: "nothing is to be done"}
 	version := applied(m)
 	switch {
+	case version == nil && adopts(m) && retried(m):
+		d.Action, d.Reason = Assign, "annotation "+hostsv1.AnnotationRetry+" asks for another machine than the one that was taken over"
+		d.Assignment = Assignment{Mode: hostsv1.ModeRepave, Epoch: next(in), Reason: ReasonRetried, ExpectedNodeUID: in.Node.UID}
+		return begin(in, of(in, d))
 	case version == nil:
 		d.Reason = "the Node has not joined"
 	case in.Desired.Version != nil && !same(*in.Desired.Version, version.VersionReference):

@@ -247,6 +247,13 @@ func TestAdoptMode(t *testing.T) {
 	adopt := Assignment{Mode: hostsv1.ModeAdopt, Epoch: 8, Version: version(1), Reason: ReasonAdopted, ExpectedNodeUID: "node-1"}
 	foreign := version(1)
 	foreign.UID = "uid-of-before"
+	tookOver := func(in *Input) {
+		in.Node = Node{Presence: NodeAbsent}
+		in.Machine.Status.Configuration = &hostsv1.ConfigurationStatus{Assigned: &hostsv1.AssignedVersion{VersionReference: version(1), Epoch: 8}}
+		in.Machine.Status.Repave = &hostsv1.RepaveStatus{Epoch: 8, Mode: hostsv1.ModeAdopt}
+		in.Host.Report.Epoch, in.Host.Report.Slots[0].Epoch = 8, 8
+		in.Host.Stored = &Stored{Epoch: 8, Mode: hostsv1.ModeAdopt, MachineUID: "uid-m", Version: version(1)}
+	}
 	test(t, []row{
 		{"the HostMachine was made anew", running(version(1)), Decision{Row: RowFirst, Action: Assign, Assignment: adopt}},
 		{"what it runs is not what is desired", with(running(version(1)), func(in *Input) { in.Desired.Version = ref(2) }),
@@ -270,6 +277,9 @@ func TestAdoptMode(t *testing.T) {
 		{"the shard keeps what an earlier machine was told", with(running(version(1)), func(in *Input) {
 			in.Host.Stored = &Stored{Epoch: 7, Mode: hostsv1.ModeRepave, MachineUID: "uid-of-before", Version: version(1)}
 		}), Decision{Row: RowFirst, Action: Assign, Assignment: adopt}},
+		{"what was taken over has not joined", with(running(version(1)), tookOver), Decision{Row: RowSteady, Action: None}},
+		{"and the user asks for another", with(with(running(version(1)), tookOver), func(in *Input) { in.Machine.Annotations = map[string]string{hostsv1.AnnotationRetry: "1"} }),
+			Decision{Row: RowSteady, Action: Assign, Assignment: Assignment{Mode: hostsv1.ModeRepave, Epoch: 9, Version: version(1), Reason: ReasonRetried}}},
 		{"what was taken over is not told a credential", with(running(version(1)), func(in *Input) {
 			in.Machine.Status = told().Machine.Status
 			in.Machine.Status.Configuration.Assigned.Epoch, in.Machine.Status.Repave = 8, &hostsv1.RepaveStatus{Epoch: 8, Mode: hostsv1.ModeAdopt}

@@ -47,6 +47,7 @@ type brake struct {
 type begun struct {
 	epoch int64
 	until time.Time // from when on it was not begun, unless a status says so; zero: it was
+	doubt time.Time // until when an earlier attempt may have begun it; zero: none may
 }
 
 // fleet is what is known of all machines.
@@ -97,8 +98,12 @@ func (b *brake) failed(machine string, unsure bool, now time.Time) []string {
 	if !is {
 		return nil
 	}
-	if unsure {
-		b.begun[machine] = begun{was.epoch, now.Add(unsureFor)}
+	switch {
+	case unsure:
+		b.begun[machine] = begun{epoch: was.epoch, until: now.Add(unsureFor)}
+		return nil
+	case now.Before(was.doubt): // an earlier attempt may be what this one was in conflict with
+		b.begun[machine] = begun{epoch: was.epoch, until: was.doubt}
 		return nil
 	}
 	delete(b.begun, machine)
@@ -176,7 +181,7 @@ func (b *brake) admit(ctx context.Context, p *pass) (why string, done func(lifec
 			b.waiting[name] = since
 		case d.Action == lifecycle.Assign && d.Row == lifecycle.RowMissed:
 			delete(b.waiting, name)
-			b.begun[name] = begun{epoch: d.Assignment.Epoch}
+			b.begun[name] = begun{epoch: d.Assignment.Epoch, doubt: b.begun[name].until}
 		default:
 			woken = b.leave(name)
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/lifecycle"
 )
@@ -259,6 +261,40 @@ func TestM66M87_RolloutsAreNotBraked(t *testing.T) {
 			if strings.HasPrefix(c, hostsv1.EventFleetBrake) {
 				t.Error(c)
 			}
+		}
+	})
+}
+
+// M87: a repave of which it is not known whether it was written counts also after another attempt, which was in
+// conflict with it.
+func TestM87_AnAnswerIsLostAndTheNextAttemptConflicts(t *testing.T) {
+	run(t, func(w *world) {
+		name := func(i int) string { return fmt.Sprintf("m%d", i) }
+		w.configuration("gpu", 1)
+		w.fleet = map[string]*hostsv1.HostMachine{}
+		for i := range 6 {
+			m := w.running(name(i), w.reference("gpu", 1))
+			w.fleet[m.Name] = m
+		}
+		w.instances()
+		for i := range 5 {
+			w.deleteNode(name(i))
+			w.must(w.pass(name(i)))
+		}
+		w.after(lifecycle.ConfirmAfter)
+		before := w.get("m0")
+		w.faults.FailWrite(1, true, errRefused)
+		if err := w.pass("m0"); err == nil || w.get("m0").Status.Configuration.Assigned.Epoch != 2 {
+			t.Fatalf("%v, and m0 is at epoch %d", err, w.get("m0").Status.Configuration.Assigned.Epoch)
+		}
+		w.stale = before // the cache is behind
+		if err := w.pass("m0"); !apierrors.IsConflict(err) {
+			t.Fatalf("%v, want a conflict", err)
+		}
+		w.stale = nil
+		w.must(w.pass("m1"))
+		if m := w.get("m1"); m.Status.Configuration.Assigned.Epoch != 1 {
+			t.Errorf("m1 is repaved while m0 is")
 		}
 	})
 }
