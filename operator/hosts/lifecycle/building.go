@@ -18,6 +18,9 @@ const mostAttempts = 3
 func building(in Input) Decision {
 	r, rep := in.Host.Report, in.Machine.Status.Repave
 	d := Decision{Row: RowBuilding, Reason: "the host is in stage " + string(r.Stage)}
+	if r.CredentialNeeded {
+		d.After = credentialPause
+	}
 	if rep != nil && rep.ReplacedBootID != "" && in.Node.there() && in.Node.UID != refers(in.Machine) && in.Node.BootID == rep.ReplacedBootID && r.running() == nil && r.Stage != StageJoin {
 		d.Action, d.Reason = RemoveNode, "the machine that the Node is of is stopped"
 		d.Joined = Joined{NodeUID: in.Node.UID, ResourceVersion: in.Node.ResourceVersion}

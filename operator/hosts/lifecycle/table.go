@@ -16,6 +16,8 @@ const (
 	Resync = time.Minute
 	// soon is when to look whether something that was asked for has been done.
 	soon = 5 * time.Second
+	// credentialPause is how long a new credential has for reaching shard and host before another one is made.
+	credentialPause = 30 * time.Second
 )
 
 // Decide returns what comes next. It is pure: equal inputs and times give equal decisions.
@@ -316,9 +318,9 @@ func publish(in Input, now time.Time) (d Decision, told bool) {
 		return d, true
 	case s.Confirmed != "" || adopts || r.failed(a.Epoch) != nil:
 	case s.CredentialMissing:
-		d.Reason, d.NewCredential = "the shard has no credential for it", true
+		d.Reason, d.NewCredential = "the shard has no credential for it", !issued(m, now)
 		return d, true
-	case r != nil && r.Epoch == a.Epoch && r.CredentialNeeded:
+	case r != nil && r.Epoch == a.Epoch && r.CredentialNeeded && in.Host.Connected && !issued(m, now):
 		d.Reason, d.NewCredential = "the host has no credential", true
 		return d, true
 	case !usable(m, now):
@@ -329,6 +331,13 @@ func publish(in Input, now time.Time) (d Decision, told bool) {
 		return Decision{Row: RowTold, Reason: fmt.Sprintf("the host has not taken epoch %d", a.Epoch)}, true
 	}
 	return Decision{}, false
+}
+
+// issued is whether a credential of the assignment was made a moment ago. What shard and host say of it may be
+// from before; and where none lasts, as a clock is wrong, none is made for each report.
+func issued(m *hostsv1.HostMachine, now time.Time) bool {
+	a, r := assigned(m), m.Status.Repave
+	return r != nil && r.Join != nil && r.Join.Epoch == a.Epoch && r.Join.IssuedAt != nil && now.Before(r.Join.IssuedAt.Add(credentialPause))
 }
 
 // usable is whether the credential of the assignment has more than half of its life before it.

@@ -309,6 +309,17 @@ func TestM43_PublishedUntilTheHostHasIt(t *testing.T) {
 		{"the leader is new", with(told(), func(in *Input) { in.Host.Stored.CredentialMissing = true }), renew},
 		{"while the host builds", with(builds(StageFetch), func(in *Input) { in.Host.Stored.CredentialMissing = true }), renew},
 		{"the host has rebooted", with(builds(StageJoin), func(in *Input) { in.Host.Report.CredentialNeeded = true }), renew},
+		{"the host has rebooted, and its agent is gone", with(builds(StageJoin), func(in *Input) { in.Host.Report.CredentialNeeded, in.Host.Connected = true, false }),
+			Decision{Row: RowBuilding, Action: None}},
+		{"another one was made for it a moment ago", with(builds(StageJoin), func(in *Input) {
+			in.Host.Report.CredentialNeeded, in.Machine.Status.Repave.Join.IssuedAt = true, at(29*time.Second)
+		}), Decision{Row: RowBuilding, Action: None}},
+		{"and that was of no use", with(builds(StageJoin), func(in *Input) {
+			in.Host.Report.CredentialNeeded, in.Machine.Status.Repave.Join.IssuedAt = true, at(30*time.Second)
+		}), renew},
+		{"the shard has lost what was made a moment ago", with(told(), func(in *Input) {
+			in.Host.Stored.CredentialMissing, in.Machine.Status.Repave.Join.IssuedAt = true, at(time.Second)
+		}), republish},
 		{"half of its life is over", with(told(), old), renew},
 		{"a second before that", with(told(), func(in *Input) {
 			old(in)

@@ -326,8 +326,16 @@ func TestM43_Credentials(t *testing.T) {
 		w.build("m")
 		w.shard.host("m").Assignment.CredentialMissing = true
 		w.shard.tell("m")
-		m := w.settle("m")
+		w.settle("m")
 		last := w.shard.puts[len(w.shard.puts)-1]
+		if last.GetCredential().GetSequence() != 1 || len(w.shard.puts) != 2 {
+			t.Errorf("one that was made a moment ago: told %v", last.GetCredential())
+		}
+		w.after(time.Minute)
+		w.shard.host("m").Assignment.CredentialMissing = true
+		w.shard.tell("m")
+		m := w.settle("m")
+		last = w.shard.puts[len(w.shard.puts)-1]
 		if last.GetAssignment().GetEpoch() != 1 || last.GetCredential().GetSequence() != 2 || m.Status.Repave.Join.CredentialID != "JTI=m-2" {
 			t.Errorf("told %v, status %+v", last.GetCredential(), m.Status.Repave.Join)
 		}
@@ -574,6 +582,35 @@ func TestM42M52_AFirstPaveAsksTheAPIServer(t *testing.T) {
 			t.Errorf("published %v", w.shard.puts)
 		}
 	})
+}
+
+// M43: a host that goes on reporting that it has no credential, as it is gone or its clock is wrong, is made one, and
+// not one for each look at that report.
+func TestM43_ACredentialIsNotMadeForEachLook(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		run(t, func(w *world) {
+			w.machine("m")
+			w.configuration("gpu", 1)
+			w.settle("m")
+			w.after(time.Minute)
+			w.shard.report("m", &nstancev1.MachineStatus{Epoch: 1, Stage: nstancev1.MachineStage_MACHINE_STAGE_BOOT, CredentialNeeded: true})
+			if gone {
+				w.shard.host("m").Connected = false
+				w.shard.tell("m")
+			}
+			before := w.issued
+			w.settle("m")
+			w.settle("m")
+			if made := w.issued - before; made != map[bool]int{false: 1, true: 0}[gone] {
+				t.Errorf("agent gone: %v: %d credentials for one report", gone, made)
+			}
+			w.after(30 * time.Second)
+			w.settle("m")
+			if made := w.issued - before; made != map[bool]int{false: 2, true: 0}[gone] {
+				t.Errorf("agent gone: %v: %d credentials after another pause", gone, made)
+			}
+		})
+	}
 }
 
 // M43, M49: a host that begins with nothing what had joined is told the next epoch.
