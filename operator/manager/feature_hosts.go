@@ -176,8 +176,10 @@ func (w wiring) executors() {
 	hosts.operations.Carry(hostsv1.ExecutorProvider, switches)
 	hosts.operations.Carry(hostsv1.ExecutorPaver, &orders.Relay{Shards: switches, Drains: &hosts.drains, Now: time.Now})
 	hosts.operations.Carry(hostsv1.ExecutorController, &repave.Repaver{
-		InPlace: &inplace.Applier{Versions: w.mgr.GetClient(), Nodes: w.workload.GetClient()},
-		Nodes:   w.workload.GetClient(), Drains: &hosts.drains, Now: time.Now,
+		InPlace: &inplace.Applier{
+			Versions: w.mgr.GetClient(), Nodes: w.workload.GetClient(), Group: host.GroupSettings(w.shardState.feed.Inventory()),
+		},
+		Nodes: w.workload.GetClient(), Drains: &hosts.drains, Now: time.Now,
 	})
 }
 

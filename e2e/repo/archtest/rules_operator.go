@@ -41,7 +41,7 @@ var operatorLayers = []layer{
 	inOperator("hosts/images", "api/hosts/v1alpha1", "hosts/versions"),
 	inOperator("hosts/windows", "api/hosts/v1alpha1"),
 	inOperator("hosts/rollout", "api/hosts/v1alpha1", "hosts/lifecycle", "hosts/versions", "hosts/windows"),
-	inOperator("hosts/inplace", "api/hosts/v1alpha1", "hosts/operations", "hosts/versions"),
+	inOperator("hosts/inplace", "api/hosts/v1alpha1", "hosts/operations", "hosts/versions", "protos/nstance/v1"),
 	inOperator("hosts/reports", "api/hosts/v1alpha1", "hosts/lifecycle", "shards", "protos/nstance/v1"),
 	inOperator("hosts/holds", "api/hosts/v1alpha1", "hosts/operations", "inventory", "shards", "protos/nstance/v1"),
 	inOperator("hosts/power", "api/hosts/v1alpha1", "hosts/operations", "shards", "protos/nstance/v1"),

@@ -31,6 +31,7 @@ import (
 	"nstance.dev/operator/hosts/inplace"
 	"nstance.dev/operator/hosts/operations"
 	"nstance.dev/operator/policies/policytest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // operating is a cluster with host machines, an operator that is killed, and executors that race.
@@ -99,7 +100,9 @@ func (w *operating) start(t *testing.T) {
 	if err := r.SetupWithManager(t.Context(), mgr, some); err != nil {
 		t.Fatal(err)
 	}
-	r.Carry(hostsv1.ExecutorController, &inplace.Applier{Versions: mgr.GetClient(), Nodes: mgr.GetClient()})
+	r.Carry(hostsv1.ExecutorController, &inplace.Applier{
+		Versions: mgr.GetClient(), Nodes: mgr.GetClient(), Group: func(*hostsv1.HostMachine) (*nstancev1.NodeSettings, bool) { return nil, true },
+	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- mgr.Start(ctx) }()

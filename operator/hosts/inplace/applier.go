@@ -12,6 +12,7 @@ import (
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/operations"
 	"nstance.dev/operator/hosts/versions"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // Reasons of operations that failed.
@@ -20,10 +21,13 @@ const (
 	ReasonNotJoined   = "NotJoined"
 )
 
-// Applier carries out applyConfiguration. Both fields are required; it is safe for concurrent use.
+// Applier carries out applyConfiguration. All fields are required; it is safe for concurrent use.
 type Applier struct {
 	Versions client.Reader // of the cluster of the machines
 	Nodes    client.Client // of the cluster that Nodes join
+	// Group returns what the group of a machine's instance sets of its Nodes; nil: nothing. false: that is
+	// not known now.
+	Group func(m *hostsv1.HostMachine) (*nstancev1.NodeSettings, bool)
 }
 
 // Offers are the operations that it carries out.
@@ -55,7 +59,11 @@ func (a *Applier) Carry(ctx context.Context, _ *hostsv1.MachineOperation, m *hos
 	if err != nil {
 		return nil, err
 	}
-	d, err := Decide(node, built, wanted)
+	settings, known := a.Group(m)
+	if !known {
+		return nil, fmt.Errorf("group of the instance of HostMachine %s: its shard has not said all that it knows", m.Name)
+	}
+	d, err := Decide(node, built, wanted, settings)
 	switch {
 	case err != nil:
 		return failed(hostsv1.ReasonExecutorFailed, "%s", err), nil

@@ -11,6 +11,7 @@ import (
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/versions"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // Annotation of a Node: labels and taints that were applied to it last, as JSON. A Node that was built anew has none.
@@ -36,8 +37,23 @@ type Decision struct {
 	Changed, Kept []string
 }
 
-// Decide returns how a Node that was built from one template comes to have the labels and taints of another.
-func Decide(node *corev1.Node, built, wanted *hostsv1.Template) (Decision, error) {
+// group is what the group of an instance sets, whatever a template says: labels and taints by their keys.
+type group struct{ labels, taints map[string]bool }
+
+func groupOf(n *nstancev1.NodeSettings) group {
+	g := group{map[string]bool{}, map[string]bool{}}
+	for key := range n.GetLabels() {
+		g.labels[key] = true
+	}
+	for _, t := range slices.Concat(n.GetTaints(), n.GetStartupTaints()) {
+		g.taints[t.GetKey()] = true
+	}
+	return g
+}
+
+// Decide returns how a Node that was built from one template comes to have the labels and taints of another. What
+// the group of its instance sets (nil: nothing) wins over both, and stays.
+func Decide(node *corev1.Node, built, wanted *hostsv1.Template, settings *nstancev1.NodeSettings) (Decision, error) {
 	if fields := repaving(built, wanted); len(fields) > 0 {
 		return Decision{Repave: fields}, nil
 	}
@@ -49,8 +65,9 @@ func Decide(node *corev1.Node, built, wanted *hostsv1.Template) (Decision, error
 		}
 	}
 	next, d := node.DeepCopy(), Decision{}
-	d.labels(next, was.Labels, wanted.Kubernetes.NodeLabels)
-	d.taints(next, was.Taints, wanted.Kubernetes.Taints)
+	g := groupOf(settings)
+	d.labels(next, g, was.Labels, wanted.Kubernetes.NodeLabels)
+	d.taints(next, g, was.Taints, wanted.Kubernetes.Taints)
 	if len(d.Changed) == 0 {
 		return d, nil
 	}
@@ -66,7 +83,7 @@ func Decide(node *corev1.Node, built, wanted *hostsv1.Template) (Decision, error
 	return d, nil
 }
 
-func (d *Decision) labels(node *corev1.Node, was, wanted map[string]hostsv1.LabelValue) {
+func (d *Decision) labels(node *corev1.Node, g group, was, wanted map[string]hostsv1.LabelValue) {
 	keys := maps.Clone(was)
 	if keys == nil {
 		keys = map[string]hostsv1.LabelValue{}
@@ -78,7 +95,8 @@ func (d *Decision) labels(node *corev1.Node, was, wanted map[string]hostsv1.Labe
 		is, has := node.Labels[key]
 		switch {
 		case has == wants && is == string(value):
-		case has != had || is != string(old):
+		case g.labels[key] && !wants:
+		case g.labels[key], has != had || is != string(old):
 			d.Kept = append(d.Kept, "label "+key)
 		case wants:
 			if node.Labels == nil {
@@ -99,7 +117,7 @@ type taint struct {
 	effect corev1.TaintEffect
 }
 
-func (d *Decision) taints(node *corev1.Node, was, wanted []hostsv1.Taint) {
+func (d *Decision) taints(node *corev1.Node, g group, was, wanted []hostsv1.Taint) {
 	before, after, all := map[taint]string{}, map[taint]string{}, map[string]taint{}
 	note := func(into map[taint]string, some []hostsv1.Taint) {
 		for _, t := range some {
@@ -120,7 +138,8 @@ func (d *Decision) taints(node *corev1.Node, was, wanted []hostsv1.Taint) {
 		}
 		switch {
 		case has == wants && is == value:
-		case has != had || is != old:
+		case g.taints[one.key] && !wants:
+		case g.taints[one.key], has != had || is != old:
 			d.Kept = append(d.Kept, "taint "+name)
 		case !wants:
 			node.Spec.Taints = slices.Delete(node.Spec.Taints, i, i+1)

@@ -11,6 +11,7 @@ import (
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/testworld"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 func template(labels map[string]hostsv1.LabelValue, taints ...hostsv1.Taint) *hostsv1.Template {
@@ -32,7 +33,7 @@ func TestM56_LabelsAndTaintsInPlace(t *testing.T) {
 	built := template(map[string]hostsv1.LabelValue{"tier": "a", "old": "x", "group": "loses"}, gpu("one"))
 	step := func(wanted *hostsv1.Template, changed, kept string) {
 		t.Helper()
-		d, err := Decide(node, built, wanted)
+		d, err := Decide(node, built, wanted, nil)
 		if err != nil || strings.Join(d.Changed, ", ") != changed || strings.Join(d.Kept, ", ") != kept || (d.Node != nil) != (changed != "") {
 			t.Fatalf("%v: %+v", err, d)
 		}
@@ -54,8 +55,36 @@ func TestM56_LabelsAndTaintsInPlace(t *testing.T) {
 		t.Errorf("labels %v, taints %v", node.Labels, node.Spec.Taints)
 	}
 	node.Annotations[Annotation] = "{"
-	if _, err := Decide(node, built, built); err == nil {
+	if _, err := Decide(node, built, built, nil); err == nil {
 		t.Error("an annotation that cannot be read is taken for one")
+	}
+}
+
+// M56, M91: what the group sets wins over the template, before and after: it stays, whatever the template says of it, and
+// although it says the same as the template did.
+func TestM56M91_WhatTheGroupSetsStays(t *testing.T) {
+	settings := &nstancev1.NodeSettings{
+		Labels:        map[string]string{"tier": "a", "zone": "z"},
+		Taints:        []*nstancev1.NodeTaint{{Key: "gpu", Value: "one", Effect: "NoSchedule"}},
+		StartupTaints: []*nstancev1.NodeTaint{{Key: "starting", Effect: "NoExecute"}},
+	}
+	starting := hostsv1.Taint{Key: "starting", Effect: corev1.TaintEffectNoExecute}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"tier": "a", "own": "1"}}}
+	node.Spec.Taints = []corev1.Taint{{Key: "gpu", Value: "one", Effect: corev1.TaintEffectNoSchedule}}
+	built := template(map[string]hostsv1.LabelValue{"tier": "a", "own": "1"}, gpu("one"))
+	for _, tt := range []struct {
+		name          string
+		wanted        *hostsv1.Template
+		changed, kept string
+	}{
+		{"the template drops them", template(map[string]hostsv1.LabelValue{"own": "1"}), "", ""},
+		{"the template says otherwise", template(map[string]hostsv1.LabelValue{"tier": "b", "own": "2"}, gpu("two")), "label own", "label tier, taint gpu:NoSchedule"},
+		{"the template adds what the group has since", template(map[string]hostsv1.LabelValue{"tier": "a", "own": "1", "zone": "y"}, gpu("one"), starting), "", "label zone, taint starting:NoExecute"},
+	} {
+		d, err := Decide(node, built, tt.wanted, settings)
+		if err != nil || strings.Join(d.Changed, ", ") != tt.changed || strings.Join(d.Kept, ", ") != tt.kept {
+			t.Errorf("%s: %+v, %v", tt.name, d, err)
+		}
 	}
 }
 
@@ -64,13 +93,13 @@ func TestM56_WhatTakesARepaveIsListed(t *testing.T) {
 	built, wanted := template(nil), template(map[string]hostsv1.LabelValue{"tier": "b"})
 	wanted.Kubernetes.Version, wanted.Image.OCI.Reference = "v1.36.4", "node:2"
 	wanted.Host = &hostsv1.HostSettings{Sysctls: map[string]hostsv1.SettingValue{"vm.swappiness": "1"}}
-	d, err := Decide(&corev1.Node{}, built, wanted)
+	d, err := Decide(&corev1.Node{}, built, wanted, nil)
 	if want := []string{"host.sysctls", "image.oci", "kubernetes.version"}; err != nil || !slices.Equal(d.Repave, want) || d.Node != nil || d.Changed != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 	explicit := template(nil)
 	explicit.Kubernetes.ClusterDomain = "cluster.local"
-	if d, err := Decide(&corev1.Node{}, built, explicit); err != nil || d.Repave != nil || d.Node != nil {
+	if d, err := Decide(&corev1.Node{}, built, explicit, nil); err != nil || d.Repave != nil || d.Node != nil {
 		t.Errorf("a default that is written out differs: %+v, %v", d, err)
 	}
 }
@@ -87,7 +116,9 @@ func TestM56_Carry(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1", Labels: map[string]string{"tier": "a"}}}
 	api := testworld.NewClientBuilder(t).WithObjects(
 		version(1, template(map[string]hostsv1.LabelValue{"tier": "a"})), version(2, template(map[string]hostsv1.LabelValue{"tier": "b"})), version(3, other), node).Build()
-	a := &Applier{Versions: api, Nodes: api}
+	known := true
+	settings := func(*hostsv1.HostMachine) (*nstancev1.NodeSettings, bool) { return nil, known }
+	a := &Applier{Versions: api, Nodes: api, Group: settings}
 	op := &hostsv1.MachineOperation{}
 	carry := func(desired int32, uid string) string {
 		t.Helper()
@@ -121,6 +152,10 @@ func TestM56_Carry(t *testing.T) {
 		if got := carry(tt.desired, tt.uid); !strings.Contains(got, tt.want) {
 			t.Errorf("to version %d: %q, want %q", tt.desired, got, tt.want)
 		}
+	}
+	known = false
+	if got := carry(1, "u1"); !strings.Contains(got, "its shard has not said all that it knows") {
+		t.Errorf("while the group is not known: %q", got)
 	}
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || node.Labels["tier"] != "b" {
 		t.Errorf("labels %v, %v", node.Labels, err)

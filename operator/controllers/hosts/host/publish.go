@@ -146,6 +146,18 @@ func group(store *inventory.Store, m *hostsv1.HostMachine) (of *nstancev1.NodeSe
 	return of
 }
 
+// GroupSettings returns what the group of a machine's instance sets of its Nodes, from what the shards say; false: that
+// is not known.
+func GroupSettings(store *inventory.Store) func(*hostsv1.HostMachine) (*nstancev1.NodeSettings, bool) {
+	return func(m *hostsv1.HostMachine) (of *nstancev1.NodeSettings, known bool) {
+		if m.Spec.Instance == nil {
+			return nil, true
+		}
+		store.Read(string(m.Spec.Instance.Shard), func(s *inventory.Shard) { known = s.State().Synced() })
+		return group(store, m), known
+	}
+}
+
 // bound is whether the machine's instance is bound to clusters for a time, and goes to another one then:
 // nothing of this one may be left on it.
 func bound(store *inventory.Store, m *hostsv1.HostMachine) (is bool) {
