@@ -108,7 +108,7 @@ var away = flag.Duration("api-server-away", 2*time.Minute, "how long the API ser
 
 // untouchedWithoutAPIServer kills the API server, and has it started again after a while. All the time the machine that runs
 // goes on, whatever the operator does, which is started again when it ends, as a Deployment does.
-func (w *world) untouchedWithoutAPIServer() {
+func (w *nodeWorld) untouchedWithoutAPIServer() {
 	w.t.Helper()
 	ran := w.box.supervisors()
 	if err := w.cluster.Kill(kube.APIServer); err != nil {

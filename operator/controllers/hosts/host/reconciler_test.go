@@ -488,6 +488,26 @@ func TestM60_Reverted(t *testing.T) {
 	})
 }
 
+// M3: the reset of a host that goes from cluster to cluster wipes what survives repaves, whether it is still bound or its
+// binding has ended already; that of another one keeps it.
+func TestM3_TheResetOfABoundMachineWipes(t *testing.T) {
+	for _, binding := range []string{"", "bound", "idle"} {
+		run(t, func(w *world) {
+			w.binding = binding
+			w.machine("m")
+			w.configuration("gpu", 1)
+			w.settle("m")
+			w.join("m", "node-1")
+			w.must(w.api.Delete(t.Context(), w.get("m")))
+			w.settle("m")
+			last := w.shard.puts[len(w.shard.puts)-1].GetAssignment()
+			if last.GetMode() != nstancev1.MachineMode_MACHINE_MODE_RESET || last.GetWipePersistent() != (binding != "") {
+				t.Errorf("binding %q: told %s, wipe %t", binding, last.GetMode(), last.GetWipePersistent())
+			}
+		})
+	}
+}
+
 // M6: the host is reset, and everything of the machine goes. M87 has nothing to do with it.
 func TestM6_Deletion(t *testing.T) {
 	for _, answers := range []bool{true, false} {

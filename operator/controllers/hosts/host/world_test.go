@@ -51,6 +51,8 @@ type world struct {
 	woken  *queue // by the brake
 	lists  int    // of all machines
 	lock   error  // what locking a version fails with; nil: it does not
+	// binding is how instances are bound; empty: their group has a size.
+	binding string
 	// hidden Nodes are not in the cache yet.
 	hidden bool
 	// stale is what the cache has of a machine that has changed since; nil: it is up to date.
@@ -392,7 +394,7 @@ func (w *world) instances(change ...func(*nstancev1.InstanceStatus)) {
 	for i := range all.Items {
 		in := &nstancev1.InstanceStatus{
 			InstanceId: all.Items[i].Name, Tenant: testworld.Tenant, Group: "web", Status: inventory.StatusRunning,
-			CreatedAt: pbTime(time.Now()), LastSeen: pbTime(time.Now()), RegisteredAt: pbTime(time.Now()), Machine: &nstancev1.InstanceMachine{Arch: "amd64"},
+			CreatedAt: pbTime(time.Now()), LastSeen: pbTime(time.Now()), RegisteredAt: pbTime(time.Now()), Machine: &nstancev1.InstanceMachine{Arch: "amd64", Binding: w.binding},
 		}
 		for _, c := range change {
 			c(in)
