@@ -193,6 +193,9 @@ func TestM81_Parameters(t *testing.T) {
 		{"collectLogs", "units", "kubelet.service,containerd.service", ""},
 		{"collectLogs", "units", "a b", "must be the name of a systemd unit"},
 		{"powerOff", "mode", "gentle", "must be one of graceful, hard"},
+		{"powerOff", "mode", "graceful", ""},
+		{"powerCycle", "mode", "hard", ""},
+		{"powerCycle", "mode", "graceful", "must be one of hard"},
 		{"applyConfiguration", "force", "true", "takes no parameter"},
 	} {
 		err := CheckParameters(operation("a", tt.operation, 0, parameter(tt.key, tt.value)), "box")

@@ -62,7 +62,7 @@ func table() map[string]Predefined {
 		{Name: hostsv1.OperationApplyConfiguration, Executor: hostsv1.ExecutorController, Timeout: 45 * time.Minute, Parameters: []Parameter{{Name: "disruptive", Check: isBool}}},
 		{Name: hostsv1.OperationPowerOff, Executor: hostsv1.ExecutorProvider, Timeout: 10 * time.Minute, Power: true, Parameters: []Parameter{mode, force}},
 		{Name: hostsv1.OperationPowerOn, Executor: hostsv1.ExecutorProvider, Timeout: 10 * time.Minute, Power: true, Parameters: []Parameter{force}},
-		{Name: hostsv1.OperationPowerCycle, Executor: hostsv1.ExecutorProvider, Timeout: 15 * time.Minute, Power: true, Parameters: []Parameter{mode, force}},
+		{Name: hostsv1.OperationPowerCycle, Executor: hostsv1.ExecutorProvider, Timeout: 15 * time.Minute, Power: true, Parameters: []Parameter{{Name: "mode", Check: oneOf("hard")}, force}},
 		{Name: hostsv1.OperationCollectLogs, Executor: hostsv1.ExecutorPaver, Timeout: 5 * time.Minute, Parameters: []Parameter{
 			{Name: "since", Check: isSince}, {Name: "units", Check: areUnits},
 		}},

@@ -250,15 +250,22 @@ func (b *brake) braked(ctx context.Context, machine string) (why string, woken [
 		}
 	}
 	was := b.state.On()
-	released, err := b.released(ctx)
+	asking, err := b.asking(ctx)
 	if err != nil {
 		return "", nil, err
 	}
 	b.state = b.state.Next(b.missing, b.fleet.machines, now)
-	switch {
-	case released && was:
+	released := len(asking) > 0
+	if released && was {
 		b.state = b.state.Released(now)
 		b.opts.Log.InfoContext(ctx, "brake of repaves released", "reason", "annotation "+hostsv1.AnnotationReleaseBrake)
+	}
+	// A user's word has its effect before it is removed: to hear it twice does no harm, and it is not lost.
+	if err := b.heard(ctx, asking); err != nil {
+		return "", nil, err
+	}
+	switch {
+	case released && was:
 		return "", b.all(), nil
 	case released:
 		// One that was set for an earlier loss is no word about this one.
@@ -309,26 +316,30 @@ func assignedEpoch(m *hostsv1.HostMachine) int64 {
 	return 0
 }
 
-// released is whether a user releases the brake. The annotation counts once, and is removed.
-func (b *brake) released(ctx context.Context) (bool, error) {
+// asking are the configurations by whose annotation a user releases the brake.
+func (b *brake) asking(ctx context.Context) (some []*hostsv1.MachineConfiguration, err error) {
 	var all hostsv1.MachineConfigurationList
 	if err := b.opts.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("list MachineConfigurations: %w", err)
+		return nil, fmt.Errorf("list MachineConfigurations: %w", err)
 	}
-	released := false
 	for i := range all.Items {
-		c := &all.Items[i]
-		if _, asked := c.Annotations[hostsv1.AnnotationReleaseBrake]; !asked {
-			continue
+		if _, asked := all.Items[i].Annotations[hostsv1.AnnotationReleaseBrake]; asked {
+			some = append(some, all.Items[i].DeepCopy())
 		}
+	}
+	return some, nil
+}
+
+// heard removes the annotation that releases the brake, which counts once.
+func (b *brake) heard(ctx context.Context, asking []*hostsv1.MachineConfiguration) error {
+	for _, c := range asking {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": c.UID, "annotations": map[string]any{hostsv1.AnnotationReleaseBrake: nil}}})
 		if err != nil {
-			return false, fmt.Errorf("patch of MachineConfiguration %s: %w", c.Name, err)
+			return fmt.Errorf("patch of MachineConfiguration %s: %w", c.Name, err)
 		}
-		if err := b.opts.Client.Patch(ctx, c.DeepCopy(), client.RawPatch(types.MergePatchType, patch), manager); client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("remove annotation %s of MachineConfiguration %s: %w", hostsv1.AnnotationReleaseBrake, c.Name, err)
+		if err := b.opts.Client.Patch(ctx, c, client.RawPatch(types.MergePatchType, patch), manager); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("remove annotation %s of MachineConfiguration %s: %w", hostsv1.AnnotationReleaseBrake, c.Name, err)
 		}
-		released = true
 	}
-	return released, nil
+	return nil
 }

@@ -193,6 +193,11 @@ func TestM87_TheNextOneIsLookedAt(t *testing.T) {
 		if got := w.r.brake.releasing(t.Context(), c); len(got) != 5 {
 			t.Errorf("with the annotation %v are looked at", got)
 		}
+		// A user's word counts although nobody hears that it was removed.
+		w.faults.FailWrite(1, true, errRefused)
+		if err := w.pass("m01"); err == nil {
+			t.Error("the answer was not lost")
+		}
 		w.must(w.pass("m01"))
 		if got := w.woken.take(); !slices.Equal(got, []string{"m01", "m04", "m05", "m06", "m07"}) {
 			t.Errorf("after it was released looked at are %v", got)

@@ -59,7 +59,7 @@ func (r *Reconciler) countLater(op *hostsv1.MachineOperation, next hostsv1.Machi
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if operations.Finished(next.State) {
-		delete(r.counted, op.UID)
+		delete(r.counted, op.Name)
 		return 0
 	}
 	if equality.Semantic.DeepEqual(op.Status, next) {
@@ -67,10 +67,10 @@ func (r *Reconciler) countLater(op *hostsv1.MachineOperation, next hostsv1.Machi
 	}
 	now, was := r.opts.Now(), op.Status
 	was.Children = next.Children
-	if wait := r.counted[op.UID].Add(countEvery).Sub(now); op.Status.Children != nil && equality.Semantic.DeepEqual(was, next) && wait > 0 {
+	if wait := r.counted[op.Name].Add(countEvery).Sub(now); op.Status.Children != nil && equality.Semantic.DeepEqual(was, next) && wait > 0 {
 		return wait
 	}
-	r.counted[op.UID] = now
+	r.counted[op.Name] = now
 	return 0
 }
 

@@ -76,6 +76,16 @@ func (l *ledger) note(op *hostsv1.MachineOperation) {
 	l.remember(op)
 }
 
+// ended notes that an operation has finished. Its object may be deleted before anything else is seen of that.
+func (l *ledger) ended(op *hostsv1.MachineOperation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.running.Drop(string(op.UID))
+	if l.names[op.Name].uid == string(op.UID) {
+		delete(l.names, op.Name)
+	}
+}
+
 // gone notes that there is no object of a name. One that was claimed is not interrupted by that, and runs
 // until its deadline at most.
 func (l *ledger) gone(name string, now time.Time) {

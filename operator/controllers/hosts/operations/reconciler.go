@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,9 +42,9 @@ type Reconciler struct {
 	wakes  chan string
 
 	mu       sync.Mutex
-	counted  map[types.UID]time.Time // when the counts of a parent were written last
-	carriers map[string]Carrier      // by the name of the executor
-	holds    Holds                   // nil: not known yet
+	counted  map[string]time.Time // when the counts of a parent were written last, by its name
+	carriers map[string]Carrier   // by the name of the executor
+	holds    Holds                // nil: not known yet
 }
 
 // New returns a reconciler.
@@ -53,7 +52,7 @@ func New(o Options) *Reconciler {
 	if o.Finished == nil {
 		o.Finished = func(*hostsv1.MachineOperation) {}
 	}
-	return &Reconciler{opts: o, ledger: ledger{names: map[string]object{}}, wakes: make(chan string, 1024), counted: map[types.UID]time.Time{}, carriers: map[string]Carrier{}}
+	return &Reconciler{opts: o, ledger: ledger{names: map[string]object{}}, wakes: make(chan string, 1024), counted: map[string]time.Time{}, carriers: map[string]Carrier{}}
 }
 
 var manager = status.FieldManager("hosts-operations")
@@ -83,6 +82,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.opts.Client.Get(ctx, request.NamespacedName, op); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.ledger.gone(request.Name, r.opts.Now())
+			r.mu.Lock()
+			delete(r.counted, request.Name)
+			r.mu.Unlock()
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("read MachineOperation %s: %w", request.Name, err)

@@ -156,6 +156,49 @@ func (s *stage) says(name, want string) {
 	}
 }
 
+// M77: an operation that ends and is deleted before anything is seen of its end keeps nobody waiting.
+func TestM77_OneThatEndsAndIsDeletedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, "box")
+		s.ask("a", "box", nil)
+		time.Sleep(2 * time.Second)
+		s.ask("b", "box", nil)
+		s.settle()
+		if got := s.claim(); !slices.Equal(got, []string{"a"}) {
+			t.Fatalf("claimed %v", got)
+		}
+		s.settle()
+		s.end("a", hostsv1.OperationComplete)
+		last := s.get("a")
+		s.must(s.api.Delete(t.Context(), last))
+		if got := s.r.around(t.Context(), last); len(got) != 1 || got[0].Name != "b" {
+			t.Errorf("looked at are %v", got)
+		}
+		s.look("a")
+		s.settle()
+		s.says("b", "Pending/Offered")
+	})
+}
+
+// S22: what is remembered of an operation on many machines goes with it, also where somebody deletes it under way.
+func TestS22_AFanOutThatIsDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, "box", "crate")
+		s.ask("all", "", func(spec *hostsv1.MachineOperationSpec) {
+			spec.MachineSelector = &hostsv1.MachineSelector{MatchLabels: map[string]hostsv1.LabelValue{"rack": "1"}}
+		})
+		s.settle()
+		if len(s.r.counted) != 1 {
+			t.Fatalf("counts of %v are remembered: the test shows nothing", s.r.counted)
+		}
+		s.must(s.api.Delete(t.Context(), s.get("all")))
+		s.look("all")
+		if len(s.r.counted) != 0 {
+			t.Errorf("counts of %v are remembered", s.r.counted)
+		}
+	})
+}
+
 // M71, M72, M75, M77, M80: operations of one machine go to their executor one after the other, in the order in which they
 // were asked for, and are deleted when their time is over, also by another process.
 func TestM71M72M75M77M80_OneAfterTheOther(t *testing.T) {

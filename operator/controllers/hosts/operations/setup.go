@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/hosts/operations"
 	"nstance.dev/operator/status"
 )
 
@@ -82,11 +83,15 @@ func moved() predicate.Predicate {
 	}}
 }
 
-// around are the operations that may be waiting for one: its parent, and the unfinished ones of its machine.
+// around are the operations that may be waiting for one: its parent, and the unfinished ones of its machine. It has every
+// state of an operation, and a request may come when its object is deleted already: that it has finished is noted here.
 func (r *Reconciler) around(ctx context.Context, o client.Object) []reconcile.Request {
 	op, ok := o.(*hostsv1.MachineOperation)
 	if !ok {
 		return nil
+	}
+	if operations.Finished(op.Status.State) {
+		r.ledger.ended(op)
 	}
 	var all []reconcile.Request
 	for _, owner := range op.OwnerReferences {
