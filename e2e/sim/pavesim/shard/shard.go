@@ -148,6 +148,7 @@ func (s *Shard) Lead() error {
 	metrics := hosts.NewMetrics(nil)
 	t.holds = hosts.NewHolds(ctx, hosts.HoldOptions{
 		Instances: records{s.records, rows}, LongestOff: func(cache.Instance) time.Duration { return 24 * time.Hour },
+		Running:     func(context.Context, identity.ID) (string, time.Time, error) { return "", time.Time{}, nil }, // nobody switches power here
 		Unavailable: func(err error) error { return err }, Metrics: metrics, Now: time.Now, Log: slog.New(slog.NewTextHandler(s, nil)),
 	})
 	t.Machines = hosts.New(ctx, hosts.Options{
