@@ -21,7 +21,7 @@ func PowerCycledOverALeader(t *testing.T, storage Storage) {
 	w.StartServer(two)
 	w.Settle(few, time.Time{})
 	before, seen := w.Machines(), w.Watch()
-	id, others := before[0].ID, before[1:]
+	id := before[0].ID
 
 	if _, err := w.StartOperation("cycle", id, "powerCycle"); err == nil || !strings.Contains(err.Error(), "not on hold") {
 		t.Errorf("without a hold: %v", err)
@@ -57,11 +57,7 @@ func PowerCycledOverALeader(t *testing.T, storage Storage) {
 		last = op
 		return nil
 	})
-	var marks []string
-	for _, m := range last.GetMarks() {
-		marks = append(marks, fmt.Sprint(m.GetMark(), " ", m.GetTimes()))
-	}
-	if got, want := strings.Join(marks, ", "), "intent 1, off-sent 1, off-seen 1, on-sent 1, on-seen 1"; got != want {
+	if got, want := marks(last), "intent 1, off-sent 1, off-seen 1, on-sent 1, on-seen 1"; got != want {
 		t.Errorf("marks %s, want %s", got, want)
 	}
 	completed := time.Now()
@@ -69,15 +65,31 @@ func PowerCycledOverALeader(t *testing.T, storage Storage) {
 	if err := w.ClearHold(id, "power"); err != nil {
 		t.Error(err)
 	}
-	after, sightings := w.Machines(), seen()
+	w.onlyOneRanAnew(before, seen())
+}
+
+// onlyOneRanAnew checks that of the machines the first runs in a new process, for the second time, and that the others do as
+// they did.
+func (w *World) onlyOneRanAnew(before []box.Machine, sightings box.Sightings) {
+	w.t.Helper()
+	after, id := w.Machines(), before[0].ID
 	w.sound(few, sightings)
 	for _, change := range sightings.Changes {
-		t.Errorf("%s, and nothing should have", change)
+		w.t.Errorf("%s, and nothing should have", change)
 	}
-	if len(after) != few || after[0].ID != id || after[0].PID == before[0].PID || !slices.Equal(after[1:], others) {
-		t.Errorf("machines are %v, were %v: the first is to run anew, and the others as they did", after, before)
+	if len(after) != few || after[0].ID != id || after[0].PID == before[0].PID || !slices.Equal(after[1:], before[1:]) {
+		w.t.Errorf("machines are %v, were %v: the first is to run anew, and the others as they did", after, before)
 	}
 	if starts := strings.Count(w.MachineLog(id), "starting"); starts != 2 {
-		t.Errorf("its agent has started %d times, want 2", starts)
+		w.t.Errorf("its agent has started %d times, want 2", starts)
 	}
+}
+
+// marks are what an operation has done and seen, each with how often.
+func marks(op *nstancev1.OperationStatus) string {
+	var all []string
+	for _, m := range op.GetMarks() {
+		all = append(all, fmt.Sprint(m.GetMark(), " ", m.GetTimes()))
+	}
+	return strings.Join(all, ", ")
 }
