@@ -76,7 +76,11 @@ command -v kubeadm >/dev/null || exit 0
 [ -e /etc/kubernetes/kubelet.conf ] || [ -e /var/lib/kubelet/config.yaml ] || exit 0
 
 kubeadm reset --force
-rm -rf /etc/cni/net.d /var/lib/cni /var/lib/kubelet/pki
+rm -rf /var/lib/cni /var/lib/kubelet/pki
+# The directory stays: containerd watches it, and ends when it goes, in the middle of the next join.
+if [ -d /etc/cni/net.d ]; then
+	find /etc/cni/net.d -mindepth 1 -delete
+fi
 
 # The chains of kube-proxy and of networks stay behind; the machine's own rules are left alone.
 for family in iptables ip6tables; do

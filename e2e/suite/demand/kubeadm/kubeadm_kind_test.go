@@ -53,6 +53,11 @@ func TestTheTemplateOfKubeadmMakesANode(t *testing.T) {
 
 	w.scale(0)
 	kube.Await(t, "the machine has left, and is there", func(ctx context.Context) error { return w.left(ctx, first.Name) })
+	for _, text := range w.logs() {
+		if strings.Contains(text, "containerd.service: Main process exited") {
+			t.Error("the container runtime has ended when the machine left: the next join may find none")
+		}
+	}
 	began = time.Now()
 	w.scale(1)
 	again := w.runs()
@@ -286,16 +291,28 @@ func (w *world) isOurs(n *corev1.Node) {
 	}
 }
 
+// logs are what the machines that exist have said, each with its journal, by their files.
+func (w *world) logs() map[string]string {
+	files, _ := filepath.Glob(filepath.Join(w.servers.MachineDirs(), "log"))
+	all := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			w.t.Error(err)
+		}
+		all[file] = string(text)
+	}
+	return all
+}
+
 // sayWhy prints the end of what machines have said, if the test has failed.
 func (w *world) sayWhy() {
 	if !w.t.Failed() {
 		return
 	}
-	logs, _ := filepath.Glob(filepath.Join(w.servers.MachineDirs(), "log"))
-	for _, log := range logs {
-		text, _ := os.ReadFile(log)
-		lines := strings.Split(string(text), "\n")
-		w.t.Logf("%s:\n%s", log, strings.Join(lines[max(0, len(lines)-150):], "\n"))
+	for file, text := range w.logs() {
+		lines := strings.Split(text, "\n")
+		w.t.Logf("%s:\n%s", file, strings.Join(lines[max(0, len(lines)-150):], "\n"))
 	}
 	w.t.Logf("server:\n%s", w.servers.Log("a"))
 }
