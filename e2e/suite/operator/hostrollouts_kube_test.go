@@ -289,7 +289,7 @@ func (r *rolled) awaitIdle(t *testing.T) {
 func TestM96_OutsideOfAWindowNothingBeginsInAFleet(t *testing.T) {
 	kube.Needs(t, kube.BeAlone)
 	t.Parallel()
-	const fleet = 6
+	const fleet = 12 // each takes three seconds at least: they do not fit into one window
 	r, ids := newRolled(t, fleet, rolling(1, hostsv1.Window{Cron: "* * * * *", Duration: "20s"}))
 	r.edit(t, func(s *hostsv1.MachineConfigurationSpec) { s.Template.Kubernetes.Version = "v1.36.1" })
 	r.awaitRollout(t, hostsv1.ConditionRollingOut, hostsv1.ReasonUpToDate, 2)
