@@ -125,7 +125,7 @@ func TestMachineOp(t *testing.T) {
 		"machine op reboot --machine a --max-concurrent 2":        "--max-concurrent",
 		"machine op reboot --machine a --param x":                 "no KEY=VALUE",
 		"machine op reboot --machine a --operation-timeout 100ms": "--operation-timeout",
-		"machine op reboot -l a>1":                                "none that machines are selected by",
+		"machine op reboot -l a>1":                                "must be one of =, ==, !=, in, notin",
 	} {
 		if got := c.fails(t, cli.ExitUsage, strings.Fields(args)...); !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", args, got, want)

@@ -115,7 +115,7 @@ func machineSelector(text string) (*hostsv1.MachineSelector, error) {
 			selection.Exists: hostsv1.SelectorExists, selection.DoesNotExist: hostsv1.SelectorDoesNotExist,
 		}[r.Operator()]
 		if !known {
-			return nil, fmt.Errorf("--selector: operator %q is none that machines are selected by", r.Operator())
+			return nil, fmt.Errorf("--selector: operator %q must be one of =, ==, !=, in, notin, exists and does-not-exist", r.Operator())
 		}
 		s.MatchExpressions = append(s.MatchExpressions, hostsv1.LabelExpression{Key: r.Key(), Operator: operator, Values: r.ValuesUnsorted()})
 	}

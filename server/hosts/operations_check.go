@@ -26,7 +26,7 @@ func checkOperation(req OperationRequest, now time.Time) error {
 	case !slices.Contains(power.Names(), req.Name):
 		field, why = "name", fmt.Sprintf("%q must be one of %s", req.Name, joined(power.Names()))
 	case !req.Deadline.IsZero() && !req.Deadline.After(now):
-		field, why = "deadline", "it is over"
+		field, why = "deadline", "it has passed"
 	case req.Deadline.Sub(now) > longestOperation:
 		field, why = "deadline", fmt.Sprintf("it is more than %v ahead", longestOperation)
 	case len(req.Params) > maxParams:

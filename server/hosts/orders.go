@@ -71,7 +71,7 @@ func (all *orders) take(req OrderRequest, h hostView, now time.Time) (status *ns
 	}
 	switch {
 	case !req.Deadline.After(now):
-		return nil, false, refusal.New(refusal.InvalidArgument, "INVALID_OPERATION", "deadline: it is over")
+		return nil, false, refusal.New(refusal.InvalidArgument, "INVALID_OPERATION", "deadline: it has passed")
 	case !h.open:
 		return nil, false, errNotConnected(h.id)
 	case h.status == nil:

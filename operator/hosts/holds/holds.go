@@ -97,6 +97,9 @@ func Of(in *nstancev1.InstanceStatus, now time.Time) operations.Hold {
 
 // refused marks the answers of a shard that does not do as it is asked, and would not the next time.
 func refused(err error) error {
+	if shards.ReasonOf(err) == "OPERATION_RUNNING" {
+		return err // it does so when the power operation that needs the hold is over
+	}
 	switch shards.ClassOf(err) {
 	case shards.Precondition, shards.Invalid, shards.NotFound, shards.Unimplemented, shards.Denied:
 		return fmt.Errorf("%w: %w", operations.ErrRefused, err)

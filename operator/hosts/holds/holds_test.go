@@ -78,10 +78,11 @@ func TestM84_Refusals(t *testing.T) {
 		err     error
 		refused bool
 	}{
-		"another hold":        {shardtest.Refusal(codes.FailedPrecondition, "ON_HOLD", "no"), true},
-		"a release of before": {shardtest.Refusal(codes.Unimplemented, "", "no"), true},
-		"no such instance":    {shardtest.Refusal(codes.NotFound, "NOT_FOUND", "no"), true},
-		"no leader":           {shardtest.Refusal(codes.Unavailable, "NOT_LEADER", "no"), false},
+		"another hold":                          {shardtest.Refusal(codes.FailedPrecondition, "ON_HOLD", "no"), true},
+		"a release of before":                   {shardtest.Refusal(codes.Unimplemented, "", "no"), true},
+		"no such instance":                      {shardtest.Refusal(codes.NotFound, "NOT_FOUND", "no"), true},
+		"a power operation that needs the hold": {shardtest.Refusal(codes.FailedPrecondition, "OPERATION_RUNNING", "no"), false},
+		"no leader":                             {shardtest.Refusal(codes.Unavailable, "NOT_LEADER", "no"), false},
 	} {
 		class, reason := shards.Classify(tt.err)
 		h := of(&shard{fail: &shards.Error{Class: class, Reason: reason, Err: tt.err}})
