@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -367,6 +368,7 @@ func (s server) call(what string, do func() error) error {
 		return shard.ErrAway
 	}
 	err := do()
+	synctest.Wait() // the leader has told whom it concerns before anybody goes on
 	w.notef("%s: %s: %v", s.p.name, what, err)
 	if err == nil && w.chance("lost") {
 		return shard.ErrAway

@@ -1,7 +1,6 @@
 package pavesim_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,15 +38,4 @@ func play(t *testing.T, text string) sim.Result {
 }
 
 // TestSeedsRepeat: a seed says everything of a run.
-func TestSeedsRepeat(t *testing.T) {
-	p := pavesim.Generate(2, "safety")
-	want, got := search.Play(t, p).History, search.Play(t, p).History
-	for i := range min(len(want), len(got)) {
-		if want[i] != got[i] {
-			t.Fatalf("event %d goes otherwise:\n%s\n%s", i, want[i], got[i])
-		}
-	}
-	if len(want) == 0 || !slices.Equal(want, got) {
-		t.Fatalf("there are %d events and %d", len(want), len(got))
-	}
-}
+func TestSeedsRepeat(t *testing.T) { search.Repeats(t, 2, 1, 4, 1) }
