@@ -123,8 +123,8 @@ func (o *Operations) over(op *operation) {
 	if o.busy[op.instance] == op {
 		delete(o.busy, op.instance)
 	}
-	some := append(o.ended[op.instance], op)
-	o.ended[op.instance] = some
+	o.ended[op.instance] = append(o.ended[op.instance], op)
+	some := o.ended[op.instance]
 	old := slices.Clone(some[:max(0, len(some)-keepOfInstance)])
 	o.mu.Unlock()
 	o.discard(o.ctx, old, "its instance has many later ones")

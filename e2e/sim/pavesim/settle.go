@@ -133,12 +133,8 @@ func (w settling) wrong(h *host, m *hostsv1.HostMachine) string {
 	switch {
 	case pending && (!exists || len(runs) == 0):
 		return "" // nothing can be built, and it says so
-	case len(runs) > 1:
-		return bad(h, "M58", "%d slots run", len(runs))
-	case len(runs) == 0:
-		return bad(h, "M61", "no slot runs, and epoch %d is assigned", epochOf(m))
-	case !runs[0].Kubelet:
-		return bad(h, "M59", "the kubelet of slot %s does not run", runs[0].Slot)
+	case len(runs) != 1 || !runs[0].Kubelet:
+		return notOne(h, m)
 	case !exists && failed && uidOf(m) == "" && h.kubelets[runs[0].Boot] != nil && h.kubelets[runs[0].Boot].registered:
 		return "" // somebody has deleted the Node that the old machine came back with, before it was known
 	case !exists:
@@ -155,6 +151,18 @@ func (w settling) wrong(h *host, m *hostsv1.HostMachine) string {
 		}
 	}
 	return ""
+}
+
+// notOne says what is wrong where there is not one slot that runs with its kubelet.
+func notOne(h *host, m *hostsv1.HostMachine) string {
+	switch runs := h.Runs(); len(runs) {
+	case 0:
+		return bad(h, "M61", "no slot runs, and epoch %d is assigned", epochOf(m))
+	case 1:
+		return bad(h, "M59", "the kubelet of slot %s does not run", runs[0].Slot)
+	default:
+		return bad(h, "M58", "%d slots run", len(runs))
+	}
 }
 
 // idle says what is wrong with a machine to which nothing is assigned; over: nothing more has to be so.
