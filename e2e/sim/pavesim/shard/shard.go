@@ -153,7 +153,7 @@ func (s *Shard) Lead() error {
 	})
 	t.Machines = hosts.New(ctx, hosts.Options{
 		Shard: Name, Term: s.term, Store: s.storage, Cache: rows,
-		Writes: objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }},
+		Writes: objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }, Jitter: func() float64 { return 0.5 }}, // the same in each run
 		Agents: func() hosts.Agents { return s }, Changed: func(fleet.GroupID) {},
 		Go:      func(f func()) { t.done.Go(f) },
 		Over:    func(err error) bool { return errors.Is(err, lease.ErrSuperseded) || errors.Is(err, context.Canceled) },
