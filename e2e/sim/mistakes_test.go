@@ -128,8 +128,7 @@ var mistakes = []mistake{
 		`		if rec.Deletion == nil && rec.OnDemand && instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, r.opts.Now()) {`,
 	}}},
 	{"hold kept for ever", []edit{{
-		"server/fleet/hold.go", `func (h Hold) InForce(now time.Time) bool { return h.Reason != "" && now.Before(h.Until) }`,
-		`func (h Hold) InForce(now time.Time) bool { return h.Reason != "" && !now.IsZero() }`,
+		"server/instances/rows.go", `Since: h.Since.Time, Until: h.Until.Time}`, `Since: h.Since.Time, Until: h.Until.Time.AddDate(10, 0, 0)}`,
 	}}},
 	{"power cycle sent twice", []edit{{
 		"server/hosts/operations_run.go", `	if s.Mark != "" || s.State != "" {

@@ -86,7 +86,7 @@ func (r *Reconciler) tell(ctx context.Context, s *seen, m *hostsv1.HostMachine, 
 	if m.Status.Rollout != nil && step.Action != rollout.Begin {
 		version = m.Status.Rollout.Version
 	}
-	r.opts.Log.InfoContext(ctx, "rollout: "+string(step.Action), "configuration", s.configuration.Name, "version", version, "machine", m.Name, "reason", step.Reason)
+	r.opts.Log.InfoContext(ctx, "rollout takes a step", "step", string(step.Action), "configuration", s.configuration.Name, "version", version, "machine", m.Name, "reason", step.Reason)
 	switch step.Action {
 	case rollout.Skip:
 		r.opts.Events.Eventf(m, nil, corev1.EventTypeWarning, hostsv1.EventRolloutDrainBlocked, "Rollout", "%s", step.Reason)

@@ -113,7 +113,8 @@ func (r *Reconciler) tellNews(ctx context.Context, c *hostsv1.MachineConfigurati
 	if d.Rollout != nil {
 		log = log.With("version", d.Rollout.Target, "updated", d.Rollout.Updated, "failures", d.Rollout.Failures)
 	}
-	kind, reason, message := corev1.EventTypeNormal, "", d.Rolling.Message
+	kind, message := corev1.EventTypeNormal, d.Rolling.Message
+	var reason string
 	switch d.News {
 	case rollout.Started:
 		reason = hostsv1.EventRolloutStarted
@@ -129,7 +130,7 @@ func (r *Reconciler) tellNews(ctx context.Context, c *hostsv1.MachineConfigurati
 		}
 		return
 	}
-	log.InfoContext(ctx, "rollout "+string(d.News), "reason", message)
+	log.InfoContext(ctx, "rollout has changed", "change", string(d.News), "reason", message)
 	r.opts.Events.Eventf(c, nil, kind, reason, "Rollout", "%s", message)
 }
 
