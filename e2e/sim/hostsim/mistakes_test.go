@@ -15,6 +15,7 @@ type mistake struct {
 
 const (
 	steps = "operator/controllers/hosts/versions/steps.go"
+	locks = "operator/controllers/hosts/versions/lock.go"
 	loop  = "operator/controllers/hosts/versions/reconciler.go"
 	plans = "operator/hosts/versions/plan.go"
 	state = "operator/hosts/versions/state.go"
@@ -25,7 +26,7 @@ const (
 )
 
 var mistakes = []mistake{
-	{"lock after publication", "M22", []mistaken.Edit{{steps, `		if err := r.patchStatus(ctx, next, v); err != nil {
+	{"lock after publication", "M22", []mistaken.Edit{{locks, `		if err := r.patchStatus(ctx, next, v); err != nil {
 			return Locked{}, err
 		}
 `, `		go func(next, v *hostsv1.MachineConfigurationVersion) { _ = r.patchStatus(ctx, next, v) }(next.DeepCopy(), v.DeepCopy())

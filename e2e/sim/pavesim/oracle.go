@@ -188,7 +188,11 @@ func (o *oracle) joined(m *hostsv1.HostMachine, node *corev1.Node, there bool) {
 	for _, h := range o.w.hosts {
 		for _, r := range h.Runs() {
 			if h.name == m.Name && r.Boot == node.Status.NodeInfo.BootID {
-				o.of(h.name).good, o.of(h.name).lost = r.Slot, false
+				o.of(h.name).good = r.Slot
+				// One that the journal does not know yet is killed all the same: it was built before the loss.
+				if j, up := h.Known(); up && (j.Active == r.Slot || j.Transition != nil && j.Transition.To == r.Slot) {
+					o.of(h.name).lost = false
+				}
 			}
 		}
 	}
