@@ -129,6 +129,9 @@ func (w *nodeWorld) untouchedWithoutAPIServer() {
 	if err := w.cluster.Start(w.t.Context(), kube.APIServer); err != nil {
 		w.t.Fatal(err)
 	}
+	if w.operator.Ended() { // it was started for the last time before there was an API server
+		w.startOperator()
+	}
 }
 
 // back waits until the Node of a version is ready again, which is not the one that was assigned: the machine
