@@ -61,8 +61,8 @@ func (h *held) take(work *nstancev1.MachineWork) bool {
 	return true
 }
 
-// order notes what came of an operation: that it is to be carried out, or that nobody wants it any
-// more, which takes the place of that.
+// order notes what came of an operation: that it is to be carried out, or that it is cancelled, which
+// takes the place of that.
 func (h *held) order(id string, work *nstancev1.MachineWork) bool {
 	h.drop(id)
 	h.serial++

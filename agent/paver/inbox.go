@@ -241,7 +241,7 @@ func (p *Paver) forget() error {
 		p.inbox.reset = p.inbox.assignment.Epoch
 	}
 	p.inbox.assignment, p.inbox.confirmed = nil, nil
-	// What was asked of this host is nobody's business who is given it next.
+	// Who is given this host next must not see what was asked of it.
 	if err := p.orders.file.Remove(); err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (p *Paver) takeOrder(ctx context.Context, o *nstancev1.MachineOrder) error 
 	return nil
 }
 
-// cancelOrder notes that nobody wants an operation any more.
+// cancelOrder notes that an operation is cancelled.
 func (p *Paver) cancelOrder(ctx context.Context, id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

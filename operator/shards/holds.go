@@ -45,7 +45,7 @@ func (m Machines) GetOperation(ctx context.Context, id string) (*nstancev1.Opera
 	})
 }
 
-// CancelOperation says that nobody wants an operation any more, and how it is doing.
+// CancelOperation cancels an operation, and returns how it is doing.
 func (m Machines) CancelOperation(ctx context.Context, id string) (*nstancev1.OperationStatus, error) {
 	return change(ctx, m.Shard, methodCancelOperation, about{}, func(ctx context.Context, api api, o ...grpc.CallOption) (*nstancev1.OperationStatus, error) {
 		return api.CancelOperation(ctx, &nstancev1.CancelOperationRequest{Id: id}, o...)

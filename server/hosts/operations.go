@@ -218,7 +218,7 @@ func (o *Operations) Get(ctx context.Context, tenant, id string) (layout.Operati
 	return op.record(), o.answer("get", nil)
 }
 
-// Cancel says that nobody wants an operation any more. One of which something was sent goes on;
+// Cancel cancels an operation. One of which something was sent goes on;
 // one that is over stays so. It is to be repeated until the operation is over: a change of
 // leader may forget it.
 func (o *Operations) Cancel(ctx context.Context, tenant, id string) (layout.OperationRecord, error) {

@@ -25,7 +25,7 @@ const (
 type order struct {
 	message   *nstancev1.MachineOrder
 	at        time.Time // when it was taken
-	cancelled bool      // nobody wants it any more
+	cancelled bool      // it is not to begin
 	// Of the stream of the agent:
 	sentAt     time.Time // zero: it is to be sent
 	cancelSent bool

@@ -32,7 +32,7 @@ const (
 	ReasonNotFound = "NotFound"
 	// ReasonTimeout: it was not done by its deadline.
 	ReasonTimeout = "Timeout"
-	// ReasonCancelled: nobody wants it any more, and it was not begun.
+	// ReasonCancelled: it was cancelled before it was begun.
 	ReasonCancelled = "Cancelled"
 	// ReasonInterrupted: what was known of it is lost, so it is not known whether it was done.
 	ReasonInterrupted = "Interrupted"

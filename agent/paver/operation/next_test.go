@@ -107,7 +107,7 @@ func TestM75M79M86_WhatComesNext(t *testing.T) {
 		{"nothing else is done until the host is down", begun(asked(Reboot), 1), changed(func(v *View) { v.Sent = true }), Wait, "", true},
 		{"a process that was killed may not have asked; the boot is the same, so nothing is done twice", begun(asked(Reboot), 1), host(), RestartHost, "", true},
 		{"another boot is the proof", begun(asked(Reboot), 1), changed(func(v *View) { v.HostBootID = "host-2" }), End, "", false},
-		{"by whoever", begun(asked(Reboot), 0), changed(func(v *View) { v.HostBootID = "host-2" }), End, "", false},
+		{"a reboot that somebody else asked for", begun(asked(Reboot), 0), changed(func(v *View) { v.HostBootID = "host-2" }), End, "", false},
 		{"a boot that cannot be read proves nothing", begun(asked(Reboot), 1), changed(func(v *View) { v.HostBootID, v.Sent = "", true }), Wait, "", true},
 		{"the host is still there", begun(asked(Reboot), 1), changed(func(v *View) { v.Sent, v.Now = true, now.Add(hostAgain-time.Second) }), Wait, "", true},
 

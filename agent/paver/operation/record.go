@@ -29,7 +29,7 @@ type Record struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 	Deadline   time.Time         `json:"deadline"`
 	State      State             `json:"state"`
-	Cancelled  bool              `json:"cancelled,omitempty"` // nobody wants it any more
+	Cancelled  bool              `json:"cancelled,omitempty"` // it is not to begin
 	Reason     string            `json:"reason,omitempty"`
 	Message    string            `json:"message,omitempty"`
 	Results    map[string]string `json:"results,omitempty"`

@@ -58,7 +58,6 @@ type Options struct {
 type work struct {
 	mu      sync.Mutex
 	counted time.Time // when its counters were last written
-	said    map[string]string
 }
 
 // New returns a reconciler.
@@ -76,7 +75,7 @@ func (r *Reconciler) workOn(name string) *work {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.work[name] == nil {
-		r.work[name] = &work{said: map[string]string{}}
+		r.work[name] = &work{}
 	}
 	return r.work[name]
 }
