@@ -156,6 +156,17 @@ kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/
 e2e: build kube-components $(TOOLS)/kubeadm ## Run the tests on a real Kubernetes control plane
 	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/suite/operator/... ./e2e/suite/install/... ./e2e/suite/demand/stories ./e2e/env/kube/...
 
+# The built files are committed: nothing but these two needs Node.
+CONSOLE := admin/console/web
+.PHONY: console check-console
+console: ## Build the web console into admin/console/web/dist (needs Node 20)
+	cd $(CONSOLE) && npm ci --engine-strict --no-audit --no-fund && npm run --silent check && npm run --silent build -- --emptyOutDir
+
+check-console: ## Test the web console, build it again and compare it with what is committed (needs Node 20)
+	cd $(CONSOLE) && npm ci --engine-strict --no-audit --no-fund && npm run --silent check && npm run --silent test \
+		&& npm run --silent build -- --outDir '$(CURDIR)/bin/console' --emptyOutDir
+	diff -r $(CONSOLE)/dist bin/console || { echo "the built console is not what its sources make: make console"; exit 1; }
+
 HOSTS ?= 500
 .PHONY: e2e-fleet
 e2e-fleet: build kube-components ## Run the tests of whole fleets with HOSTS (500) host machines on a real control plane

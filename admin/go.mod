@@ -2,6 +2,9 @@ module nstance.dev/admin
 
 go 1.26.0
 
+// Packages of npm may carry Go files, which are none of ours.
+ignore ./console/web/node_modules
+
 replace (
 	nstance.dev/agent => ../agent
 	nstance.dev/operator => ../operator
