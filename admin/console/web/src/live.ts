@@ -36,6 +36,7 @@ export const moved = new Map<string, number>();
 
 const silence = 40_000; // more than two pings of the server
 const flashes = 1_400;
+const unseen = 30_000; // a tab that nobody looks at gives up its connection
 
 let source: EventSource | undefined;
 let waiting: Message[] = [];
@@ -105,13 +106,19 @@ function again(): void {
   retry = setTimeout(() => void start(), Math.min(500 * 2 ** failures++, 10_000));
 }
 
+function close(): void {
+  source?.close();
+  source = undefined;
+  clearTimeout(retry);
+}
+
 /** Reads the session and opens the stream; tries again until both are there. */
 export async function start(): Promise<void> {
   try {
     session.value = await getSession();
   } catch (e) {
     if (e instanceof CallError && (e.http === 401 || e.http === 403)) {
-      source?.close();
+      close();
       become("ended");
       return;
     }
@@ -134,5 +141,19 @@ export function begin(): void {
       void start();
     }
   }, 1000);
-  document.addEventListener("visibilitychange", flush);
+  // A browser has six connections to a server for all its tabs: one that nobody sees gives its back.
+  let leave: ReturnType<typeof setTimeout> | undefined;
+  const back = () => {
+    clearTimeout(leave);
+    if (!source && link.value !== "ended") void start();
+  };
+  document.addEventListener("visibilitychange", () => {
+    flush();
+    if (document.hidden) leave = setTimeout(close, unseen);
+    else back();
+  });
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", (e) => {
+    if (e.persisted) back();
+  });
 }

@@ -98,7 +98,7 @@ function Known({ shard, instance: i, entry, gone, explained }: KnownProps) {
             <Conditions shard={shard} all={conditions} />
           </section>
         </div>
-        <Feed filter={own} title="Events" />
+        <Feed filter={own} title="Events" own />
       </div>
     </>
   );

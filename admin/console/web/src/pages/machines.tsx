@@ -1,5 +1,5 @@
 import { useMemo } from "preact/hooks";
-import { num, things } from "../format/number";
+import { things } from "../format/number";
 import { fleet, ready, ticks } from "../live";
 import type { MachineState } from "../model/types";
 import { Ago, Lasts } from "../ui/ago";
@@ -31,8 +31,8 @@ function statusOf(m: MachineState): string {
 const remark = (m: MachineState): string => m.status?.failure?.message ?? m.status?.lastError ?? m.status?.problems?.[0]?.message ?? m.status?.progress?.what ?? "";
 
 const columns: Column<Row>[] = [
-  { name: "Machine", width: "minmax(9rem, 1fr)", cell: (r) => r.machine.assignment?.machineName ?? <span class="quiet">none assigned</span> },
-  { name: "Instance", width: "minmax(14rem, 1.4fr)", cell: (r) => <InstanceLink shard={r.shard} id={r.id} whole /> },
+  { name: "Machine", width: "minmax(7rem, 1fr)", cell: (r) => r.machine.assignment?.machineName ?? <span class="quiet">none assigned</span> },
+  { name: "Instance", width: "minmax(13.5rem, 1.2fr)", cell: (r) => <InstanceLink shard={r.shard} id={r.id} whole /> },
   {
     name: "Stage",
     width: "9rem",
@@ -43,11 +43,10 @@ const columns: Column<Row>[] = [
     ),
   },
   { name: "For", width: "5rem", cell: (r) => <Lasts at={r.machine.status?.stageStartedAt} />, right: true },
-  { name: "Is to run", width: "minmax(8rem, 1fr)", cell: (r) => versionName(r.machine.assignment?.configuration) },
-  { name: "Runs", width: "minmax(8rem, 1fr)", cell: (r) => versionName(r.machine.status?.slots?.find((s) => s.name === r.machine.status?.activeSlot)?.configuration) },
-  { name: "Epoch", width: "4rem", cell: (r) => num(r.machine.assignment?.epoch), right: true },
+  { name: "Is to run", width: "minmax(5rem, 0.7fr)", cell: (r) => versionName(r.machine.assignment?.configuration) },
+  { name: "Runs", width: "minmax(5rem, 0.7fr)", cell: (r) => versionName(r.machine.status?.slots?.find((s) => s.name === r.machine.status?.activeSlot)?.configuration) },
   { name: "Reported", width: "6.5rem", cell: (r) => <Ago at={r.machine.reportedAt} />, right: true },
-  { name: "Remark", width: "minmax(10rem, 1.6fr)", cell: (r) => remark(r.machine) },
+  { name: "Remark", width: "minmax(12rem, 2fr)", cell: (r) => <span title={remark(r.machine)}>{remark(r.machine)}</span> },
 ];
 
 /** The host machines: what is built on them and how far it is. */

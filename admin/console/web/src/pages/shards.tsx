@@ -38,7 +38,10 @@ function ShardPanel({ shard: s }: { shard: Shard }) {
       <div class="shard-head">
         <h2>{s.name}</h2>
         <span class={`link link-${s.connected ? "live" : "lost"}`}>
-          <i aria-hidden="true" /> {s.connected ? "connected" : "not reachable"} {s.since !== undefined && <>for <Lasts at={s.since} /></>}
+          <i aria-hidden="true" />
+          <span>
+            {s.connected ? "connected" : "not reachable"} {s.since !== undefined && <>for <Lasts at={s.since} /></>}
+          </span>
         </span>
       </div>
       {!s.connected && <p class="warn">{s.error || "No reason is known."}</p>}

@@ -38,7 +38,7 @@ function options({ lines, height }: Props, colours: Palette, width: number): uPl
     padding: [8, 12, 0, 0],
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, points: { size: 6 }, y: false },
-    scales: { x: { time: true }, y: { range: (_, __, max) => [0, Math.max(2, Math.ceil(max * 1.15))] } },
+    scales: { x: { time: true }, y: { range: (_, __, max) => [0, Math.max(2, Math.ceil(max * 1.06))] } },
     axes: [
       { ...axis, grid: { show: false }, values: (_, ticks) => ticks.map((t) => clock(t * 1000).slice(0, ticks.length > 1 && (ticks[1] as number) - (ticks[0] as number) < 60 ? 8 : 5)), space: 80 },
       { ...axis, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] },

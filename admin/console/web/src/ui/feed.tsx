@@ -13,10 +13,12 @@ interface Props {
   filter?: (e: Happening) => boolean;
   title?: string;
   most?: number;
+  /** They are all about one instance, which need not be named. */
+  own?: boolean;
 }
 
 /** What happened lately, newest first. It is no live region: a summary is announced now and then. */
-export function Feed({ filter, title = "What happens", most = 40 }: Props) {
+export function Feed({ filter, title = "What happens", most = 40, own }: Props) {
   const version = ticks.events.value;
   const events = useMemo(() => fleet.events.filter((e) => worthTelling(e) && (filter?.(e) ?? true)).slice(0, most), [version, filter, most]);
   const newest = events[0]?.serial ?? 0;
@@ -43,10 +45,11 @@ export function Feed({ filter, title = "What happens", most = 40 }: Props) {
               <Mark status={eventLook(e)?.status} />
               <div>
                 <p>
-                  <InstanceLink shard={e.shard} id={e.instanceId ?? ""} /> {tell(e)}
+                  {!own && <InstanceLink shard={e.shard} id={e.instanceId ?? ""} />} {tell(e)}
                 </p>
                 <p class="quiet small">
-                  {e.group} · <Ago at={e.at} />
+                  {!own && `${e.group} · `}
+                  <Ago at={e.at} />
                 </p>
               </div>
             </li>

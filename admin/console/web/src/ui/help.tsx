@@ -26,7 +26,7 @@ export function Help({ onClose }: { onClose: () => void }) {
           <dl class="marks">
             {looks.map((look) => (
               <div key={look.status}>
-                <dt>
+                <dt class="status">
                   <Mark status={look.status} size={14} /> {look.label}
                 </dt>
                 <dd>{look.meaning}</dd>
