@@ -32,6 +32,26 @@ type inbox struct {
 	credential  *nstancev1.MachineCredential
 	confirmed   *transition.Confirmation
 	reset       int64 // epoch of the reset that was carried out; 0: none was by this process
+	// later is what came while the host has to be reset first; nil: nothing did. It is in memory alone: the reset
+	// of a process that ends is carried out again, and this is said again.
+	later *later
+}
+
+// later is an assignment with its credential, if that has come.
+type later struct {
+	assignment assignment.Assignment
+	credential *nstancev1.MachineCredential
+}
+
+// resets is whether the host has to be reset before anything is built.
+func (b *inbox) resets() bool { return b.assignment != nil && b.assignment.Mode == assignment.Reset }
+
+// last is the assignment that was accepted last; nil: none was.
+func (b *inbox) last() *assignment.Assignment {
+	if b.later != nil {
+		return &b.later.assignment
+	}
+	return b.assignment
 }
 
 // operationsFile is the name of the record of operations, in the paver's own directory.
@@ -153,7 +173,7 @@ func (p *Paver) takeAssignment(ctx context.Context, m *nstancev1.MachineAssignme
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fresh, err := transition.Accept(p.state, p.inbox.assignment, p.inbox.reset, a)
+	fresh, err := transition.Accept(p.state, p.inbox.last(), p.inbox.reset, a)
 	if err != nil {
 		p.problems["EpochConflict"] = journal.Cut(err.Error())
 		return err
@@ -163,21 +183,59 @@ func (p *Paver) takeAssignment(ctx context.Context, m *nstancev1.MachineAssignme
 	if !fresh {
 		return nil
 	}
-	if err := durable.WriteFile(p.inbox.assignmentFile(), a.Wire, 0o600); err != nil {
-		return fmt.Errorf("assignment of epoch %d: %w", a.Epoch, err)
+	if p.inbox.resets() && a.Mode != assignment.Reset {
+		p.inbox.later = &later{assignment: a}
+		p.opts.Log.InfoContext(ctx, "assignment waits", "epoch", a.Epoch, "mode", a.Mode, "reason", fmt.Sprintf("epoch %d resets the host first", p.inbox.assignment.Epoch))
+		return nil
 	}
-	p.inbox.assignment, p.inbox.reset = &a, 0
-	p.opts.Log.InfoContext(ctx, "assignment accepted", "epoch", a.Epoch, "mode", a.Mode, "version", a.Configuration.String(), "node", a.NodeName)
+	if err := p.inbox.keepAssignment(a); err != nil {
+		return err
+	}
+	p.accepted(ctx, a)
 	if p.cancel != nil && (interruptible(p.step.Kind) || a.Mode == assignment.Reset) {
 		p.cancel(errSuperseded)
 	}
 	return nil
 }
 
+// keepAssignment writes an assignment down, which is the last one from now on.
+func (b *inbox) keepAssignment(a assignment.Assignment) error {
+	if err := durable.WriteFile(b.assignmentFile(), a.Wire, 0o600); err != nil {
+		return fmt.Errorf("assignment of epoch %d: %w", a.Epoch, err)
+	}
+	b.assignment, b.reset, b.later = &a, 0, nil
+	return nil
+}
+
+func (p *Paver) accepted(ctx context.Context, a assignment.Assignment) {
+	p.opts.Log.InfoContext(ctx, "assignment accepted", "epoch", a.Epoch, "mode", a.Mode, "version", a.Configuration.String(), "node", a.NodeName)
+}
+
+// takeLater accepts what had to wait for a reset, once that is done. If it cannot be written down it still waits.
+func (p *Paver) takeLater(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waited := p.inbox.later
+	if waited == nil || p.inbox.resets() {
+		return nil
+	}
+	if err := p.inbox.keepAssignment(waited.assignment); err != nil {
+		return err
+	}
+	p.accepted(ctx, waited.assignment)
+	if waited.credential == nil {
+		return nil
+	}
+	return p.inbox.keepCredential(waited.credential)
+}
+
 func (p *Paver) takeCredential(ctx context.Context, c *nstancev1.MachineCredential) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a, old := p.inbox.assignment, p.inbox.credential
+	if p.inbox.later != nil {
+		a, old = &p.inbox.later.assignment, p.inbox.later.credential
+	}
 	switch {
 	case a == nil || c.GetEpoch() != a.Epoch:
 		return fmt.Errorf("a credential of epoch %d is ignored: the assignment has another epoch", c.GetEpoch())
@@ -185,6 +243,9 @@ func (p *Paver) takeCredential(ctx context.Context, c *nstancev1.MachineCredenti
 		return nil
 	case p.state.Epoch == c.GetEpoch() && p.state.Transition == nil:
 		return nil // it has joined, or is given up
+	case p.inbox.later != nil:
+		p.inbox.later.credential = proto.CloneOf(c)
+		return nil
 	}
 	if err := p.inbox.keepCredential(proto.CloneOf(c)); err != nil {
 		return err
@@ -227,7 +288,7 @@ func (p *Paver) joined() {
 	}
 }
 
-// forget removes what the host was told, after a reset.
+// forget removes what the host was told, after a reset, but for what came while that was carried out.
 func (p *Paver) forget() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -130,6 +130,13 @@ func (p *Paver) Run(ctx context.Context) error {
 // pass decides once and carries the step out. Idle is when a step may be tried again that the
 // journal does not count.
 func (p *Paver) pass(ctx context.Context, idle time.Time) time.Time {
+	if err := p.takeLater(ctx); err != nil {
+		p.opts.Log.ErrorContext(ctx, "assignment not written", "error", err)
+		p.problem("AssignmentNotWritten", err.Error())
+		p.wait(ctx, failurePause)
+		return idle
+	}
+	p.solved("AssignmentNotWritten")
 	v, seen, err := p.view(ctx, idle)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -345,7 +352,7 @@ func (p *Paver) Known(slot journal.Slot) journal.Leader {
 func (p *Paver) Quiet() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t, a := p.state.Transition, p.inbox.assignment
+	t, a := p.state.Transition, p.inbox.last()
 	return (t == nil || t.Marks.Held) && (a == nil || a.Epoch <= p.state.Epoch)
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -393,6 +394,49 @@ func TestM41_WhatWasToldBeforeAReset(t *testing.T) {
 		w.join(7)
 		w.until("running", in(runs))
 	})
+}
+
+// TestM41_WhatComesDuringAReset: the assignment of the next machine, and its credential, are not lost with what the reset
+// removes. They wait for it, also where the process that resets is killed and all is said again.
+func TestM41_WhatComesDuringAReset(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("killed=%t", killed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := paved(t)
+				defer func() { w.stop() }()
+				stopping := make(chan struct{})
+				var once sync.Once
+				w.onFault(func(op string, _ journal.Slot) error {
+					if op == "Stop" || op == "Kill" {
+						once.Do(func() { close(stopping) })
+						time.Sleep(time.Minute)
+					}
+					return nil
+				})
+				m := pavertest.Assignment(2, reset, "1")
+				m.Template = nil
+				w.take(m)
+				<-stopping
+				next := pavertest.Assignment(3, pave, "3")
+				next.MachineUid = "uid-2"
+				credential := pavertest.Credential(3, 1, token, time.Now().Add(time.Hour))
+				w.take(next, credential)
+				if err := w.paver.Take(t.Context(), pavertest.Work(pavertest.Assignment(2, repave, "2"))); err == nil {
+					t.Error("an older assignment was taken")
+				}
+				if killed {
+					w.stop()
+					w.start()
+					w.take(next, credential)
+				}
+				w.join(3)
+				s := w.until("running", in(runs))
+				if s.GetEpoch() != 3 || s.GetMachineUid() != "uid-2" || s.GetPrevious() != nil || slotOf(s, "a").GetConfiguration().GetHash() != pavertest.Hash("3") {
+					t.Errorf("%v", s)
+				}
+			})
+		})
+	}
 }
 
 // TestWhatIsIgnoredIsSaid: the report has it.
