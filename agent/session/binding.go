@@ -35,7 +35,7 @@ func (st *stream) capabilities() (names []string) {
 		st.cluster.able = true
 		names = append(names, binding.Capability)
 	}
-	if st.session.Host != nil && st.session.Host.Able() {
+	if st.session.Host != nil && st.session.Host.Able() && !st.session.idleHost {
 		st.machine.able = true
 		names = append(names, hostlink.Capability)
 	}
@@ -151,12 +151,12 @@ func (s *Session) hostNews() <-chan struct{} {
 }
 
 // watchHost tells the last report of the paver, if it is news. Where a paver has come that was
-// not offered a new stream says so.
+// not offered a new stream says so. Of an instance that has no node machine nothing is said.
 func (st *stream) watchHost(ctx context.Context, now time.Time) error {
 	m, host := &st.machine, st.session.Host
 	m.due = time.Time{}
 	switch {
-	case host == nil:
+	case host == nil, st.session.idleHost:
 		return nil
 	case !m.able:
 		if host.Able() && st.reopen.IsZero() {

@@ -146,6 +146,14 @@ type shard struct {
 	hosts   []int64 // epochs of the statuses of hosts
 	onRenew func(*nstancev1.Renew) *nstancev1.Renewed
 	current agenttest.Stream
+	without bool // welcome says that the instance has no node machine
+}
+
+// setWithout has the next welcome say whether the instance has no node machine.
+func (s *shard) setWithout(without bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.without = without
 }
 
 type visit struct {
@@ -169,8 +177,10 @@ func (s *shard) connect(stream agenttest.Stream, who identity.Peer) error {
 	number := len(s.streams)
 	s.streams = append(s.streams, visit{at: time.Now(), serial: who.Serial, hello: first.GetHello()})
 	s.current = stream
+	greeting := welcome(s.interval)
+	greeting.GetWelcome().NoNodeMachine = s.without
 	s.mu.Unlock()
-	if err := stream.Send(welcome(s.interval)); err != nil {
+	if err := stream.Send(greeting); err != nil {
 		return err
 	}
 	for {

@@ -63,6 +63,10 @@ func (st *stream) handle(ctx context.Context, m *nstancev1.ServerMessage) error 
 
 func (st *stream) welcome(ctx context.Context, w *nstancev1.Welcome, now time.Time) {
 	st.reports.welcome(w.GetReportInterval().AsDuration(), now, st.session.Random())
+	if st.session.idleHost != w.GetNoNodeMachine() {
+		st.session.idleHost = w.GetNoNodeMachine()
+		st.machine.welcome(now)
+	}
 	if w.GetTerm() == st.term && !st.welcomed.IsZero() {
 		return
 	}

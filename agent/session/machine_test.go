@@ -11,10 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"nstance.dev/agent/agenttest"
 	"nstance.dev/agent/hostlink"
 	"nstance.dev/agent/hostlink/frame"
 	"nstance.dev/agent/settings"
+	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -105,6 +109,50 @@ func (s *shard) expectStatuses(t *testing.T, what string, want ...int64) {
 	if got := s.statuses(); !slices.Equal(got, want) {
 		t.Errorf("%s: statuses of epochs %v, want %v", what, got, want)
 	}
+}
+
+// TestAnInstanceWithoutANodeMachineCostsNothing: whatever its host has installed, nothing of it is said once the server has
+// said so, and nothing is offered on the next stream. A server that wants to hear of it after all does.
+func TestAnInstanceWithoutANodeMachineCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newMachine(t, life(month)), &shard{interval: time.Minute, without: true}
+		p := m.hosted()
+		p.runs()
+		cut := make(chan struct{})
+		m.Serve(leader, agenttest.Script{Connect: func(stream agenttest.Stream, who identity.Peer) error {
+			ended := make(chan error, 1)
+			go func() { ended <- s.connect(stream, who) }()
+			select {
+			case err := <-ended:
+				return err
+			case <-cut:
+				return status.Error(codes.Unavailable, "the stream is cut")
+			}
+		}})
+		m.run(settings.Report{}, leader)
+		time.Sleep(time.Second)
+		p.reports(&nstancev1.MachineStatus{Epoch: 1})
+		time.Sleep(time.Hour)
+		s.expectStatuses(t, "the first stream")
+		cut <- struct{}{}
+		time.Sleep(time.Hour)
+		streams, _ := s.seen()
+		if len(streams) != 2 || len(streams[1].hello.GetCapabilities()) != 0 {
+			t.Fatalf("%d streams, the last of them offers %q", len(streams), streams[len(streams)-1].hello.GetCapabilities())
+		}
+		p.reports(&nstancev1.MachineStatus{Epoch: 2})
+		time.Sleep(time.Hour)
+		s.expectStatuses(t, "the next stream")
+
+		s.setWithout(false)
+		s.send(t, welcome(time.Minute))
+		time.Sleep(time.Minute)
+		s.expectStatuses(t, "a server that wants to know", 2)
+		if streams, _ := s.seen(); len(streams) != 3 || !slices.Equal(streams[2].hello.GetCapabilities(), []string{hostlink.Capability}) {
+			t.Errorf("%d streams", len(streams))
+		}
+		m.quit()
+	})
 }
 
 func machineWork(epoch int64) *nstancev1.ServerMessage {

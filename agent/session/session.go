@@ -58,9 +58,10 @@ type Options struct {
 // Session is the agent's side of its conversation with the shard.
 type Session struct {
 	Options
-	log     *slog.Logger
-	renewal renewal
-	unknown int // messages of a kind that this agent does not know
+	log      *slog.Logger
+	renewal  renewal
+	unknown  int  // messages of a kind that this agent does not know
+	idleHost bool // the server has said that the instance has no node machine
 }
 
 // New returns a session, which starts nothing.

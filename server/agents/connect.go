@@ -37,7 +37,7 @@ func (a *Service) begin(peer *identity.Peer, s *stream) {
 // Welcome tells every connected agent what has changed for it.
 func (a *Service) Welcome() {
 	for _, s := range a.streams.all() {
-		a.line(s).Offer(a.welcome())
+		a.line(s).Offer(a.welcome(s.id))
 	}
 }
 
@@ -214,7 +214,7 @@ func (a *Service) greet(s *stream, hello *nstancev1.Hello) error {
 // introduce tells the agent who leads and what is wanted of it.
 func (a *Service) introduce(s *stream) {
 	line := a.line(s)
-	line.Offer(a.welcome())
+	line.Offer(a.welcome(s.id))
 	a.opts.Files.Greet(s.id, line)
 	a.bindings.greeted(s)
 	a.machines.greeted(s)

@@ -11,6 +11,7 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/refusal"
 )
@@ -99,6 +100,32 @@ func TestM40_AHostHearsOfItsAssignmentAndReports(t *testing.T) {
 		a.expectHost("the older one ends")
 		close(newer.bye)
 		a.expectHost("goodbye", "left")
+	})
+}
+
+// TestWelcomeSaysThatThereIsNoNodeMachine: an agent learns from it that nobody wants to hear of its host.
+func TestWelcomeSaysThatThereIsNoNodeMachine(t *testing.T) {
+	atPost(t, func(t *testing.T, _ *post, a *term) {
+		m := a.registered()
+		says := func() bool {
+			t.Helper()
+			o := a.open(m)
+			o.say(hello(m.id))
+			heard := o.heard()
+			if len(heard) == 0 || heard[0].GetWelcome() == nil {
+				t.Fatalf("heard %v", heard)
+			}
+			return heard[0].GetWelcome().GetNoNodeMachine()
+		}
+		if !says() {
+			t.Error("an instance without a node machine is not told so")
+		}
+		if _, err := a.instances.Change(a.ctx, m.id, func(r *layout.InstanceRecord) error { r.Machine = true; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if says() {
+			t.Error("an instance with a node machine is told that it has none")
+		}
 	})
 }
 

@@ -43,11 +43,12 @@ func New(ctx context.Context, opts Options) *Service {
 // line is what this service says on a stream by.
 func (a *Service) line(s *stream) line { return line{s, &a.handler} }
 
-// welcome tells an agent what holds for it.
-func (a *Service) welcome() *nstancev1.ServerMessage {
+// welcome tells the agent of an instance what holds for it.
+func (a *Service) welcome(id identity.ID) *nstancev1.ServerMessage {
+	row, known := a.opts.Cache.Instance(id)
 	return &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Welcome{Welcome: &nstancev1.Welcome{
 		ServerVersion: a.opts.Version, Shard: a.opts.Shard, Term: int64(a.opts.Term),
-		ReportInterval: durationpb.New(a.interval()),
+		ReportInterval: durationpb.New(a.interval()), NoNodeMachine: known && !row.Machine.On,
 	}}}
 }
 

@@ -593,8 +593,12 @@ type Welcome struct {
 	Term int64 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
 	// Pause between two health reports; the agent spreads it by 5% either way.
 	ReportInterval *durationpb.Duration `protobuf:"bytes,4,opt,name=report_interval,json=reportInterval,proto3" json:"report_interval,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The instance has no node machine, whatever runs on its host: the agent sends no
+	// machine_status, and does not offer `machine/v1` on its next streams. Not set by older
+	// servers, which are told as if it were false.
+	NoNodeMachine bool `protobuf:"varint,5,opt,name=no_node_machine,json=noNodeMachine,proto3" json:"no_node_machine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -653,6 +657,13 @@ func (x *Welcome) GetReportInterval() *durationpb.Duration {
 		return x.ReportInterval
 	}
 	return nil
+}
+
+func (x *Welcome) GetNoNodeMachine() bool {
+	if x != nil {
+		return x.NoNodeMachine
+	}
+	return false
 }
 
 // KeyRequest names the keys of which the server wants the public halves.
@@ -2028,12 +2039,13 @@ const file_nstance_v1_agent_proto_rawDesc = "" +
 	"instanceId\x12#\n" +
 	"\ragent_version\x18\x02 \x01(\tR\fagentVersion\x12\x17\n" +
 	"\aboot_id\x18\x03 \x01(\tR\x06bootId\x12\"\n" +
-	"\fcapabilities\x18\x04 \x03(\tR\fcapabilities\"\x9e\x01\n" +
+	"\fcapabilities\x18\x04 \x03(\tR\fcapabilities\"\xc6\x01\n" +
 	"\aWelcome\x12%\n" +
 	"\x0eserver_version\x18\x01 \x01(\tR\rserverVersion\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\tR\x05shard\x12\x12\n" +
 	"\x04term\x18\x03 \x01(\x03R\x04term\x12B\n" +
-	"\x0freport_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0ereportInterval\")\n" +
+	"\x0freport_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0ereportInterval\x12&\n" +
+	"\x0fno_node_machine\x18\x05 \x01(\bR\rnoNodeMachine\")\n" +
 	"\n" +
 	"KeyRequest\x12\x1b\n" +
 	"\tkey_names\x18\x01 \x03(\tR\bkeyNames\"[\n" +
