@@ -24,7 +24,6 @@ func TestL3_FailedMachineSaysHowItsProcessEnded(t *testing.T) {
 		want     string
 	}{
 		"exit":      {"exit 3\n", 0, "process ended with exit status 3"},
-		"success":   {"exit 0\n", 0, "process ended with exit status 0"},
 		"no agent":  {"exec ./agent\n", 0, "process ended with exit status 127"},
 		"killed":    {userData, unix.SIGKILL, "process was ended by signal 9 (killed)"},
 		"terminate": {userData, unix.SIGTERM, "process was ended by signal 15 (terminated)"},
@@ -63,6 +62,38 @@ func TestL3_FailedMachineSaysHowItsProcessEnded(t *testing.T) {
 			check("after a restart of the server", open(t, d.store.Root))
 		})
 	}
+}
+
+// TestM85_AMachineThatSwitchesItselfOff: it is stopped and not failed, for every server and after its process was
+// reaped; it stays off when its server starts, and can be switched on.
+func TestM85_AMachineThatSwitchesItselfOff(t *testing.T) {
+	d := empty(t)
+	req := request(t)
+	req.UserData = []byte("[ ! -e once ] || exec sleep infinity\n: >once\nexit 0\n")
+	_, err := d.Create(t.Context(), req)
+	must(t, err)
+	p, err := store.ReadStart(d.store.Dir(req.InstanceID))
+	must(t, err)
+	dies(t, d, p)
+	ref := driver.Ref{InstanceID: req.InstanceID}
+	check := func(when string, d *Machines) {
+		t.Helper()
+		m, err := d.Get(t.Context(), ref)
+		if err != nil || m.Status != driver.Stopped || m.Reason != "process ended with exit status 0" {
+			t.Errorf("%s: %s, because %q, %v", when, m.Status, m.Reason, err)
+		}
+	}
+	check("at once", d)
+	awaitReaped(t, d, p)
+	check("when it is reaped", d)
+	d.Close()
+	d = open(t, d.store.Root)
+	if n, err := d.Resume(t.Context(), owner); n != 0 || err != nil {
+		t.Errorf("%d machines were resumed, %v", n, err)
+	}
+	check("after a restart of the server", d)
+	must(t, d.Power(t.Context(), ref, driver.PowerOn))
+	awaitStatus(t, d, req.InstanceID, driver.Running)
 }
 
 // awaitReaped waits until a process is not even a zombie.

@@ -216,6 +216,9 @@ func (all *Machines) resume(ctx context.Context, id identity.ID) (bool, error) {
 			return false, err
 		}
 	case driver.Stopped:
+		if s.off && !s.reboot {
+			return false, nil // it has switched itself off, and stays off until it is switched on
+		}
 	default:
 		return false, nil
 	}

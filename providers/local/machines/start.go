@@ -112,7 +112,7 @@ func (all *Machines) watchEnd(id identity.ID, p process.ID, child *os.Process) {
 			return
 		}
 		// An end that was asked for needs no reason, and its directory may be on its way out.
-		if s, _, err := all.look(string(id)); err != nil || s.status() == driver.Failed {
+		if s, _, err := all.look(string(id)); err != nil || s.off || s.status() == driver.Failed {
 			err = all.host.RecordExit(all.store.Dir(id), p)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				all.opts.Log.Warn("cannot record how a machine's process ended", "instance", id, "error", err)

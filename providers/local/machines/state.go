@@ -18,8 +18,9 @@ type state struct {
 	reboot  bool // and the box was booted since then
 	alive   bool // that process runs
 	booted  bool // the user data was begun
+	off     bool // its process has ended by itself and in order: the machine has switched itself off
 
-	why string // the machine failed, or a boot of the box stopped it; otherwise empty
+	why string // the machine failed or switched itself off, or a boot of the box stopped it; otherwise empty
 }
 
 // status says what a machine is that looks like this.
@@ -33,6 +34,8 @@ func (s state) status() driver.Status {
 		return driver.Stopped
 	case s.alive && s.booted:
 		return driver.Running
+	case s.started && s.booted && s.off:
+		return driver.Stopped
 	case s.started && s.booted:
 		return driver.Failed
 	default:
@@ -67,7 +70,7 @@ func (all *Machines) look(name string) (state, process.ID, error) {
 	s.marked, errs[3] = all.store.Marked(identity.ID(name))
 	switch status := s.status(); {
 	case status == driver.Failed:
-		s.why = all.host.HowEnded(dir, p)
+		s.why, s.off = all.host.HowEnded(dir, p)
 	case status == driver.Stopped && !s.stopped:
 		s.why = "the box was booted since the machine was started"
 	}

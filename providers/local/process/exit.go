@@ -35,8 +35,9 @@ func (e Exit) String() string {
 	}
 }
 
-// HowEnded says how p, the process of the machine in dir, ended.
-func (h Host) HowEnded(dir string, p ID) string {
+// HowEnded says how p, the process of the machine in dir, ended, and whether that was by itself and in
+// order, with exit status 0.
+func (h Host) HowEnded(dir string, p ID) (how string, inOrder bool) {
 	// The parent writes the file before it reaps the process, so that who looks in this
 	// order misses neither.
 	e, known := h.ExitOf(p)
@@ -44,9 +45,9 @@ func (h Host) HowEnded(dir string, p ID) string {
 		e, known = readExit(dir, p)
 	}
 	if !known {
-		return "process ended; its exit status is unknown: only the server that started the machine records it, while it runs"
+		return "process ended; its exit status is unknown: only the server that started the machine records it, while it runs", false
 	}
-	return e.String()
+	return e.String(), e.Status == 0 && e.Signal == 0
 }
 
 // RecordExit writes into dir how p ended, if it is our child and was not reaped yet.

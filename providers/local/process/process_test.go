@@ -79,11 +79,11 @@ func TestHowAChildEnded(t *testing.T) {
 	if err := h.Reap(); err != nil {
 		t.Fatal(err)
 	}
-	if got := box.HowEnded(dir, p); got != e.String() {
-		t.Errorf("out of the file: %q, want %q", got, e)
+	if got, inOrder := box.HowEnded(dir, p); got != e.String() || inOrder {
+		t.Errorf("out of the file: %q, in order %t, want %q", got, inOrder, e)
 	}
 	p.Started++
-	if got := box.HowEnded(dir, p); got == e.String() {
+	if got, _ := box.HowEnded(dir, p); got == e.String() {
 		t.Errorf("of another process: %q", got)
 	}
 }
