@@ -36,7 +36,7 @@ type Options struct {
 // Host is one virtual host. Make one with [New].
 type Host struct{ opts Options }
 
-// New makes a host that is switched off, and has never been on.
+// New makes a host that is switched off, and has never been on. It is off for ever when this process ends.
 func New(ctx context.Context, opts Options) (*Host, error) {
 	if opts.Memory == 0 {
 		opts.Memory = 2048
@@ -58,6 +58,9 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 			return nil, fmt.Errorf("give the host %s: %w", name, err)
 		}
 	}
+	if err := own(h.path("owner")); err != nil {
+		return nil, fmt.Errorf("own the host: %w", err)
+	}
 	start := "cd /run/seed\ninstall -D --mode 600 authorized_keys /root/.ssh/authorized_keys\n" + opts.Start + "\nexec /bin/sh user-data\n"
 	settings := fmt.Sprintf("memory=%d accelerator=%s port=%d\n", opts.Memory, opts.Accelerator, opts.Port)
 	return h, errors.Join(
@@ -66,6 +69,15 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 		os.WriteFile(h.path("power.sh"), []byte(power), 0o700),
 		os.Symlink(opts.Image, h.path("image")),
 	)
+}
+
+// own locks a file until this process ends, however it does.
+func own(path string) error {
+	fd, err := unix.Open(path, unix.O_CREAT|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 }
 
 func copyFile(to, from string) error {

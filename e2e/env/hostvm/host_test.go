@@ -3,10 +3,13 @@ package hostvm_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,10 +84,84 @@ func TestPower(t *testing.T) {
 	}
 }
 
+// makesHost has this program make a host in that directory, print its user data, and wait to be killed.
+const makesHost = "NSTANCE_TEST_MAKES_HOST"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(makesHost); dir != "" {
+		h, err := hostvm.New(context.Background(), hostvm.Options{Image: filepath.Join(dir, "image"), Dir: filepath.Join(dir, "host"), Port: 1, Accelerator: "tcg"})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1) //nolint:forbidigo // a process of its own
+		}
+		fmt.Print(h.UserData("own"))
+		_ = os.Stdout.Close()
+		time.Sleep(time.Hour)
+	}
+	os.Exit(m.Run()) //nolint:forbidigo // as testing does
+}
+
+// TestAHostEndsWithWhoMadeIt: also where that is killed, which cleans nothing up.
+func TestAHostEndsWithWhoMadeIt(t *testing.T) {
+	dir := t.TempDir()
+	for path, text := range map[string]string{"programs/qemu-system-x86_64": qemu, "image/disk": "a disk", "host/console": ""} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755), os.WriteFile(filepath.Join(dir, path), []byte(text), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", filepath.Join(dir, "programs")+":"+os.Getenv("PATH"))
+	owner := exec.CommandContext(t.Context(), os.Args[0])
+	owner.Env = append(os.Environ(), makesHost+"="+dir)
+	out, err := owner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Start(); err != nil {
+		t.Fatal(err)
+	}
+	userData, err := io.ReadAll(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := startUserData(t, string(userData))
+	var pid int
+	for deadline := time.Now().Add(time.Minute); pid == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(dir, "host", "pid"))
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+	}
+	if pid == 0 || ended(pid) {
+		t.Fatalf("QEMU %d does not run", pid)
+	}
+	if err := owner.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = owner.Wait()
+	if err := machine.Wait(); err == nil || machine.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL { //nolint:forcetypeassert // of Linux
+		t.Errorf("the machine ended with %v", err)
+	}
+	for deadline := time.Now().Add(time.Minute); !ended(pid); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("QEMU runs on")
+		}
+	}
+}
+
+// ended is whether a process does not run any more.
+func ended(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(text), ") ")
+	return err != nil || strings.HasPrefix(state, "Z")
+}
+
 // start starts the machine that is a host, as provider local does.
 func start(t *testing.T, h *hostvm.Host, own string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command("sh", "-c", h.UserData(own))
+	return startUserData(t, h.UserData(own))
+}
+
+func startUserData(t *testing.T, userData string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", userData)
 	cmd.Env = append(os.Environ(), "NSTANCE_MACHINE_DIR="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

@@ -3,7 +3,8 @@
 #
 # Is a virtual host that is switched on, with its disk and its console in DIR. USERDATA is what the
 # host is told by its cloud; it belongs to one machine for ever. Who kills QEMU cuts the power; it is
-# back, and the host starts, once there is no file DIR/off. A host that switches itself off ends this.
+# back, and the host starts, once there is no file DIR/off. A host that switches itself off ends this,
+# and so does the end of the process that has made the host, which holds the lock of DIR/owner.
 set -euo pipefail
 umask 077
 cd "$1"
@@ -20,6 +21,11 @@ cmp --silent "$userdata" seed.d/user-data || {
 	echo "$1: this is the host of another machine" >&2
 	exit 1
 }
+(
+	setpriv --pdeathsig KILL flock owner true && kill -KILL $$ # of the shell that waits for QEMU, which goes with it
+) &
+watch=$!
+trap 'kill "$watch" || :' EXIT
 while :; do
 	code=0
 	setpriv --pdeathsig KILL qemu-system-x86_64 -name host -nodefaults -no-user-config -display none \

@@ -14,10 +14,11 @@ import (
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
 
-// TestM46M49_AVirtualHost: a host on which nothing is left out builds a node, whose Pods have their limits.
+// TestM46M49M58M79M84_AVirtualHost: a host on which nothing is left out builds a node, whose Pods have their limits.
 // Its machine is started again by the systemd of the host, and with the host, and is the same node then: nothing
-// is repaved. When the Node is deleted, it is.
-func TestM46M49_AVirtualHost(t *testing.T) {
+// is repaved. When the Node is deleted, it is, also where the host loses its power on the way. Operations reboot it,
+// shut it down and switch it on.
+func TestM46M49M58M79M84_AVirtualHost(t *testing.T) {
 	w := newVMWorld(t)
 	w.configure(w.template("1"))
 	t.Logf("measured: the first node joined after %v", w.joined("", 1).Round(time.Second))
@@ -53,6 +54,9 @@ kill -KILL "$(systemctl show --property=MainPID --value systemd-nspawn@node-a)"`
 	w.knows(2)
 	t.Logf("measured: repaved after %v", w.joined(w.deleteNode(), 2).Round(time.Second))
 	w.expectOne("2")
+
+	w.losesPower(3)
+	w.goesDown(4)
 }
 
 // expectLimits: control groups of Pods have the limits that the Pods ask for, and are in those of their
