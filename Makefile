@@ -345,7 +345,7 @@ kept = $(CACHE)/$(1)-$(shell cat e2e/tools/$(1)/go.{mod,sum} | sha256sum | cut -
 define component
 mkdir -p $(TOOLS) $(call kept,$(2))
 [ -e $(call kept,$(2))/$(1) ] || { cd e2e/tools/$(2) && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath \
-	-ldflags '-s -w $(4)' -o $(call kept,$(2))/$(1).part $(3) && mv $(call kept,$(2))/$(1).part $(call kept,$(2))/$(1); }
+	-ldflags '-s -w $(4)' -o $(call kept,$(2))/$(1).$$$$.part $(3) && mv $(call kept,$(2))/$(1).$$$$.part $(call kept,$(2))/$(1); }
 ln -sfn $(call kept,$(2))/$(1) $(TOOLS)/$(1)
 touch $(TOOLS)/$(1)
 endef
