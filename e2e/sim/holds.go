@@ -178,7 +178,7 @@ func (w *world) checkPower(p *process, id identity.ID, action driver.PowerAction
 }
 
 // longestHold is what the configuration and the servers allow.
-var longestHold = map[string]time.Duration{"reboot": 15 * time.Minute, "repave": 45 * time.Minute, "power": 24 * time.Hour}
+var longestHold = map[string]time.Duration{"rollout": 24 * time.Hour, "reboot": 15 * time.Minute, "repave": 45 * time.Minute, "power": 24 * time.Hour}
 
 // GenerateHolds makes the plan of a seed as [Generate] does, with holds and power cycles beside
 // all else that happens.
@@ -222,7 +222,12 @@ func (w *world) checkHold(name string, rec *record, condemned bool) {
 		return
 	}
 	switch fleet.Reason(rec.Deletion.Reason) {
-	case fleet.ReasonUnhealthy, fleet.ReasonConfigDrift, fleet.ReasonExpired:
+	case fleet.ReasonUnhealthy:
+		if h.Reason == string(fleet.HoldRollout) {
+			return // it excuses nothing
+		}
+		fallthrough
+	case fleet.ReasonConfigDrift, fleet.ReasonExpired:
 		if !rec.OnDemand || fleet.Reason(rec.Deletion.Reason) != fleet.ReasonExpired {
 			w.violate("M84", "%s is condemned as %s, and is on hold (%s) for %v more", name, rec.Deletion.Reason, h.Reason, time.Until(h.Until.Time))
 		}

@@ -137,10 +137,6 @@ type Instance struct {
 	// Hold is the last hold of the instance, in force or over. It is durable.
 	Hold Hold
 
-	// Kept says why it may not be replaced by choice now, for its age or for what it was
-	// made from. The zero Block keeps nothing.
-	Kept Block
-
 	// Notice is the provider's announcement that it takes the VM back.
 	Notice Notice
 

@@ -151,7 +151,7 @@ func (h Health) joined() bool { return h.State.Registered() || h.State.Sick() &&
 
 // held reports whether the instance is on hold. One whose agent has not registered has
 // nothing yet that could be kept.
-func (h Health) held(now time.Time) bool { return h.joined() && h.Hold.InForce(now) }
+func (h Health) held(now time.Time) bool { return h.joined() && h.Hold.Excuses(now) }
 
 func (h Health) judgeAgent(now time.Time) Verdict {
 	if h.joined() {

@@ -21,28 +21,28 @@ func TestM85_HoldsEnd(t *testing.T) {
 		reason fleet.HoldReason
 		until  time.Duration // after epoch; 0: as long as possible
 		want   fleet.Hold
-		not    bool
+		not    fleet.Refusal
 	}{
-		"the first":                           {fleet.Hold{}, fleet.HoldReboot, time.Minute, hold(fleet.HoldReboot, 0, time.Minute), false},
-		"as long as possible":                 {fleet.Hold{}, fleet.HoldReboot, 0, hold(fleet.HoldReboot, 0, longest), false},
-		"longer than possible":                {fleet.Hold{}, fleet.HoldReboot, time.Hour, hold(fleet.HoldReboot, 0, longest), false},
-		"renewed":                             {hold(fleet.HoldReboot, -time.Minute, time.Minute), fleet.HoldReboot, 5 * time.Minute, hold(fleet.HoldReboot, -time.Minute, 5*time.Minute), false},
-		"renewed for longer than it may last": {hold(fleet.HoldReboot, -10*time.Minute, time.Minute), fleet.HoldReboot, time.Hour, hold(fleet.HoldReboot, -10*time.Minute, 5*time.Minute), false},
-		"made shorter":                        {hold(fleet.HoldReboot, 0, 10*time.Minute), fleet.HoldReboot, time.Minute, hold(fleet.HoldReboot, 0, time.Minute), false},
-		"after one that has ended":            {hold(fleet.HoldReboot, -time.Hour, -time.Minute), fleet.HoldReboot, 0, hold(fleet.HoldReboot, 0, longest), false},
-		"a repave gives way to power":         {hold(fleet.HoldRepave, -time.Minute, time.Minute), fleet.HoldPower, 5 * time.Minute, hold(fleet.HoldPower, 0, 5*time.Minute), false},
-		"power does not give way":             {hold(fleet.HoldPower, 0, time.Hour), fleet.HoldRepave, time.Minute, hold(fleet.HoldPower, 0, time.Hour), true},
-		"a repave does not give way":          {hold(fleet.HoldRepave, 0, time.Hour), fleet.HoldReboot, time.Minute, hold(fleet.HoldRepave, 0, time.Hour), true},
-		"but when it has ended":               {hold(fleet.HoldPower, -time.Hour, 0), fleet.HoldReboot, time.Minute, hold(fleet.HoldReboot, 0, time.Minute), false},
+		"the first":                           {fleet.Hold{}, fleet.HoldReboot, time.Minute, hold(fleet.HoldReboot, 0, time.Minute), 0},
+		"as long as possible":                 {fleet.Hold{}, fleet.HoldReboot, 0, hold(fleet.HoldReboot, 0, longest), 0},
+		"longer than possible":                {fleet.Hold{}, fleet.HoldReboot, time.Hour, hold(fleet.HoldReboot, 0, longest), 0},
+		"renewed":                             {hold(fleet.HoldReboot, -time.Minute, time.Minute), fleet.HoldReboot, 5 * time.Minute, hold(fleet.HoldReboot, -time.Minute, 5*time.Minute), 0},
+		"renewed for longer than it may last": {hold(fleet.HoldReboot, -10*time.Minute, time.Minute), fleet.HoldReboot, time.Hour, hold(fleet.HoldReboot, -10*time.Minute, 5*time.Minute), 0},
+		"made shorter":                        {hold(fleet.HoldReboot, 0, 10*time.Minute), fleet.HoldReboot, time.Minute, hold(fleet.HoldReboot, 0, time.Minute), 0},
+		"after one that has ended":            {hold(fleet.HoldReboot, -time.Hour, -time.Minute), fleet.HoldReboot, 0, hold(fleet.HoldReboot, 0, longest), 0},
+		"a repave gives way to power":         {hold(fleet.HoldRepave, -time.Minute, time.Minute), fleet.HoldPower, 5 * time.Minute, hold(fleet.HoldPower, 0, 5*time.Minute), 0},
+		"power does not give way":             {hold(fleet.HoldPower, 0, time.Hour), fleet.HoldRepave, time.Minute, hold(fleet.HoldPower, 0, time.Hour), fleet.Stronger},
+		"a repave does not give way":          {hold(fleet.HoldRepave, 0, time.Hour), fleet.HoldReboot, time.Minute, hold(fleet.HoldRepave, 0, time.Hour), fleet.Stronger},
+		"but when it has ended":               {hold(fleet.HoldPower, -time.Hour, 0), fleet.HoldReboot, time.Minute, hold(fleet.HoldReboot, 0, time.Minute), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			until := time.Time{}
 			if c.until != 0 {
 				until = at(c.until)
 			}
-			got, ok := c.before.Set(c.reason, until, longest, epoch)
-			if got != c.want || ok == c.not {
-				t.Errorf("%+v, %v; want %+v, %v", got, ok, c.want, !c.not)
+			got, not := c.before.Set(c.reason, until, longest, false, epoch)
+			if got != c.want || not != c.not {
+				t.Errorf("%+v, %v; want %+v, %v", got, not, c.want, c.not)
 			}
 		})
 	}
@@ -53,8 +53,8 @@ func TestM85_HoldsEnd(t *testing.T) {
 			reason := rapid.SampledFrom(fleet.HoldReasons()).Draw(t, "reason")
 			now = now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "minutes")) * time.Minute)
 			before := h
-			next, ok := h.Set(reason, now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "for"))*time.Minute), reason.Longest(time.Hour), now)
-			if !ok {
+			next, not := h.Set(reason, now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "for"))*time.Minute), reason.Longest(time.Hour), false, now)
+			if not != 0 {
 				continue
 			}
 			if h = next; !before.InForce(now) || before.Reason != reason {
@@ -65,6 +65,63 @@ func TestM85_HoldsEnd(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestM85_WhatIsUnwellIsNotOnHoldForEver: an instance that is silent or off is on hold for as long as the longest of its
+// holds may last, counted from the first, whoever sets and clears which of them how often. One that gets well in
+// between begins anew.
+func TestM85_WhatIsUnwellIsNotOnHoldForEver(t *testing.T) {
+	const longestOff = time.Hour
+	rapid.Check(t, func(t *rapid.T) {
+		h, now := fleet.Hold{}, epoch
+		var silent time.Time // since when it is on hold without having been well; zero: it is not
+		for range 40 {
+			now = now.Add(time.Duration(rapid.IntRange(0, 1200).Draw(t, "seconds")) * time.Second)
+			if rapid.IntRange(0, 9).Draw(t, "well") == 0 {
+				silent = time.Time{}
+				h, _ = h.Clear("", now)
+				h, _ = h.Set(fleet.HoldReboot, time.Time{}, fleet.HoldReboot.Longest(longestOff), false, now)
+			}
+			if rapid.Bool().Draw(t, "clear") {
+				h, _ = h.Clear("", now)
+			}
+			reason := rapid.SampledFrom(fleet.HoldReasons()[1:]).Draw(t, "reason")
+			next, not := h.Set(reason, time.Time{}, reason.Longest(longestOff), h.Reason != "", now)
+			if not != 0 {
+				continue
+			}
+			if h = next; silent.IsZero() {
+				silent = h.Since
+			}
+			if total := h.Until.Sub(silent); total > longestOff {
+				t.Fatalf("silent, and on hold for %v: %+v", total, h)
+			}
+		}
+	})
+	over := fleet.Hold{Reason: fleet.HoldPower, Since: at(-longestOff), Until: epoch}
+	for reason, unwell := range map[fleet.HoldReason]bool{fleet.HoldPower: true, fleet.HoldReboot: true} {
+		if _, not := over.Set(reason, time.Time{}, reason.Longest(longestOff), unwell, epoch); not != fleet.Exhausted {
+			t.Errorf("%s after an hour of being off: %v", reason, not)
+		}
+		if got, not := over.Set(reason, time.Time{}, reason.Longest(longestOff), false, epoch); not != 0 || !got.Since.Equal(epoch) {
+			t.Errorf("%s when it is well again: %+v, %v", reason, got, not)
+		}
+	}
+}
+
+// TestM70_AHoldOfARolloutExcusesNothing: it keeps an instance from being replaced by choice, and from nothing else.
+func TestM70_AHoldOfARolloutExcusesNothing(t *testing.T) {
+	h := fleet.Hold{Reason: fleet.HoldRollout, Since: at(-time.Minute), Until: at(time.Hour)}
+	silent := agent(fleet.Suspect)
+	silent.Hold = h
+	if v := fleet.Judge(silent, at(time.Minute)); v.Event != fleet.EventFoundSick {
+		t.Errorf("a silent one is judged %+v", v)
+	}
+	for reason, keeps := range map[fleet.Reason]bool{fleet.ReasonUnhealthy: false, fleet.ReasonConfigDrift: true, fleet.ReasonExpired: true, fleet.ReasonForcedExpiry: false} {
+		if h.Keeps(reason, false, epoch) != keeps {
+			t.Errorf("%s: kept %v", reason, !keeps)
+		}
+	}
 }
 
 func TestHoldsAreCleared(t *testing.T) {

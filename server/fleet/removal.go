@@ -21,8 +21,8 @@ func (r Reason) NeverJoined() bool {
 	return r == ReasonRegistrationTimeout || r == ReasonAbandoned
 }
 
-// waited reports whether the reason is one that waits for a good moment.
-func (r Reason) waited() bool { return r == ReasonExpired || r == ReasonConfigDrift }
+// Waits reports whether the reason is one that waits for a good moment.
+func (r Reason) Waits() bool { return r == ReasonExpired || r == ReasonConfigDrift }
 
 // NewRemoval is the removal of in for the given reason, decided at now: with a
 // drain if the group has a drain timeout, somebody coordinates drains

@@ -4,20 +4,26 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"nstance.dev/protos/identity"
 )
 
 // rotate carries out the replacements that can wait for a good moment: of instances
 // that are old enough to go, and of those that were made from a configuration that
 // is no longer the group's. One at a time, the oldest first. What was begun is
 // finished whatever has changed: its replacement is there, and costs. But of several
-// that were begun, as of one and of its replacement, one goes after the other (S8). One that
-// is kept or on hold is passed over.
+// that were begun, as of one and of its replacement, one goes after the other (S8), and none
+// while the node machine of another one is built (M70). One that is on hold is passed over.
 func (p *planner) rotate() {
 	if p.v.Group.Deleted {
 		return
 	}
 	var oldest *Instance
 	begun, leaving := false, rotatedLeaves(p.all)
+	var rebuilt *Instance // another one than those that may go, which are not on hold
+	if i := slices.IndexFunc(p.all, func(in *Instance) bool { return in.rebuilt(p.now) }); i >= 0 {
+		rebuilt = p.all[i]
+	}
 	for _, in := range p.all {
 		due := p.due[in.ID]
 		switch {
@@ -25,14 +31,14 @@ func (p *planner) rotate() {
 		case in.Hold.InForce(p.now):
 			hold := in.Hold.blocks()
 			p.note(in.ID, "rotate", hold.By, hold.Why, hold.Until)
-		case in.Kept.Why != "":
-			p.note(in.ID, "rotate", in.Kept.By, in.Kept.Why, in.Kept.Until)
 		case len(p.replacementsOf(in)) > 0:
 			begun = true
 			switch step, why := p.next(in, due, "rotate"); {
 			case step != stepCondemn:
 			case leaving:
 				p.note(in.ID, "rotate", BlockerUnsettled, "another instance is leaving", time.Time{})
+			case rebuilt != nil:
+				p.note(in.ID, "rotate", BlockerHold, fmt.Sprintf("%s is on hold (%s)", rebuilt.ID, rebuilt.Hold.Reason), rebuilt.Hold.Until)
 			default:
 				p.condemn(in, due.reason, why)
 				leaving = true
@@ -52,16 +58,50 @@ func (p *planner) rotate() {
 // rotatedLeaves reports whether one of all leaves that was replaced at a good moment, and
 // may still run.
 func rotatedLeaves(all []*Instance) bool {
-	return slices.ContainsFunc(all, func(in *Instance) bool {
-		switch {
-		case in.OnDemand || in.Power == Down || in.Power == Gone:
-			return false
-		case in.State.Leaving():
-			return in.Removal.Reason.waited()
-		default:
-			return in.mayBeCondemned() && in.Condemning.waited() // perhaps
+	return slices.ContainsFunc(all, (*Instance).rotatedLeaves)
+}
+
+func (in *Instance) rotatedLeaves() bool {
+	switch {
+	case in.OnDemand || in.Power == Down || in.Power == Gone:
+		return false
+	case in.State.Leaving():
+		return in.Removal.Reason.Waits()
+	default:
+		return in.mayBeCondemned() && in.Condemning.Waits() // perhaps
+	}
+}
+
+// Unwell reports whether an instance is known to be silent, or not to run.
+func (in *Instance) Unwell() bool {
+	return in.State == Suspect || in.State == Unhealthy || in.Power == Down || in.Power == Gone
+}
+
+// Rebuilt returns an instance among all, another one than the named one, on which a node machine is built or is about
+// to be: until it is there, no other one is replaced by choice.
+func Rebuilt(all []Instance, but identity.ID, now time.Time) (identity.ID, bool) {
+	for i := range all {
+		if in := &all[i]; in.ID != but && in.rebuilt(now) {
+			return in.ID, true
 		}
-	})
+	}
+	return "", false
+}
+
+// rebuilt is whether it is on hold for that, and does not leave.
+func (in *Instance) rebuilt(now time.Time) bool {
+	return (in.Hold.Reason == HoldRollout || in.Hold.Reason == HoldRepave) && in.Hold.InForce(now) && in.State.Live()
+}
+
+// Rotates returns an instance among all, another one than the named one, that is replaced at a good moment and leaves,
+// or may be about to.
+func Rotates(all []Instance, but identity.ID) (identity.ID, bool) {
+	for i := range all {
+		if in := &all[i]; in.ID != but && in.rotatedLeaves() {
+			return in.ID, true
+		}
+	}
+	return "", false
 }
 
 // mayRotate reports whether this is a good moment to replace in; a note says why

@@ -204,12 +204,6 @@ func (w *world) addInstance(args []string) error {
 				return err
 			}
 			in.Hold = fleet.Hold{Reason: fleet.HoldReason(reason), Since: w.now, Until: w.now.Add(d)}
-		case "kept":
-			d, err := time.ParseDuration(value)
-			if err != nil {
-				return err
-			}
-			in.Kept = fleet.Block{By: fleet.BlockerUnsettled, Why: "its node machine is being built", Until: w.now.Add(d)}
 		default:
 			return fmt.Errorf("unknown setting %q", key)
 		}

@@ -96,15 +96,6 @@ func (a *assignment) joins() bool {
 	return a.waits() && a.head.GetMode() != nstancev1.MachineMode_MACHINE_MODE_ADOPT
 }
 
-// protectedUntil is how long the assignment keeps its instance from being replaced by
-// choice; zero: it does not.
-func (a *assignment) protectedUntil() time.Time {
-	if !a.waits() {
-		return time.Time{}
-	}
-	return a.rec.At.Add(Protection)
-}
-
 // state is that of the assignment in metrics; empty: there is none.
 func (a *assignment) state() string {
 	switch {

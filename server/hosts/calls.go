@@ -54,7 +54,7 @@ func (m *Machines) Put(ctx context.Context, in cache.Instance, req *nstancev1.Pu
 			"machine", a.MachineName, "epoch", a.Epoch, "mode", a.Mode.String(), "configuration", a.GetConfiguration().GetName(),
 			"version", a.GetConfiguration().GetVersion(), "stored", what == accepted, "credential", req.Credential.GetSequence(),
 			"reason", "its operator has put it")
-		m.changed(known, in.Group)
+		m.changed(known)
 	}
 	return m.answer("put", what, nil)
 }
@@ -79,7 +79,7 @@ func (m *Machines) Delete(ctx context.Context, in cache.Instance, req *nstancev1
 	if err == nil && what == accepted {
 		m.opts.Log.InfoContext(ctx, "assignment deleted", "instance", in.ID, "tenant", in.Group.Tenant, "group", in.Group.Name,
 			"reason", "its operator has deleted it")
-		m.changed(known, in.Group)
+		m.changed(known)
 	}
 	return m.answer("delete", what, err)
 }
@@ -113,7 +113,7 @@ func (m *Machines) Confirm(ctx context.Context, in cache.Instance, req *nstancev
 		known.mu.Unlock()
 		m.opts.Log.InfoContext(ctx, "node confirmed", "instance", in.ID, "tenant", in.Group.Tenant, "group", in.Group.Name,
 			"epoch", req.Epoch, "node_uid", req.NodeUid, "boot_id", req.BootId, "reason", "its operator has seen the Node of the machine")
-		m.changed(known, in.Group)
+		m.changed(known)
 	}
 	return m.answer("confirm", what, err)
 }
@@ -173,9 +173,8 @@ func (m *Machines) mayHave(id identity.ID, leaving bool) error {
 }
 
 // changed tells whom it concerns that another assignment, confirmation or credential counts.
-func (m *Machines) changed(known *machine, group fleet.GroupID) {
+func (m *Machines) changed(known *machine) {
 	m.watchers.tell(known.tenant, known.id)
-	m.opts.Changed(group)
 	m.opts.Heard(known.id)
 }
 

@@ -24,6 +24,9 @@ type HoldOptions struct {
 	// empty: there is none. [Operations.Running] does.
 	Running func(ctx context.Context, id identity.ID) (operation string, deadline time.Time, err error)
 
+	// Members are the instances of a group, with the removals that are decided.
+	Members func(group fleet.GroupID) []fleet.Instance
+
 	// Unavailable is the answer to an error of storage, which it may end the term for.
 	Unavailable func(error) error
 
@@ -53,14 +56,15 @@ var errAsBefore = errors.New("the hold is as it was")
 
 // Set puts an instance on hold, durably, and returns the hold that is in force then. Until may
 // be zero: as long as possible. While a power operation of the instance runs, its hold cannot be
-// made to end sooner. The instance is one of the caller's tenant.
+// made to end sooner, and while another instance of its group is replaced at a good moment none is set for a
+// rollout. The instance is one of the caller's tenant.
 func (h *Holds) Set(ctx context.Context, in cache.Instance, reason fleet.HoldReason, until time.Time) (fleet.Hold, error) {
 	now := layout.At(h.opts.Now()).Time // as a record has it
 	until = layout.At(until).Time
 	longest := reason.Longest(h.opts.LongestOff(in))
 	switch {
 	case longest <= 0:
-		return fleet.Hold{}, h.answer("set", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "reason: %q must be one of reboot, repave, power", reason))
+		return fleet.Hold{}, h.answer("set", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "reason: %q must be one of rollout, reboot, repave, power", reason))
 	case !until.IsZero() && !until.After(now):
 		return fleet.Hold{}, h.answer("set", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "until: %s is over; the clock of the server says %s",
 			until.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339)))
@@ -72,9 +76,13 @@ func (h *Holds) Set(ctx context.Context, in cache.Instance, reason fleet.HoldRea
 	if err != nil {
 		return fleet.Hold{}, h.answer("set", err)
 	}
+	if err := h.rotates(in, reason); err != nil {
+		return fleet.Hold{}, h.answer("set", err)
+	}
+	wish := wish{reason: reason, until: until, longest: longest, unwell: in.Unwell(), now: now}
 	var hold fleet.Hold
 	_, err = h.opts.Instances.Change(h.ctx, in.ID, func(rec *layout.InstanceRecord) (err error) {
-		hold, err = setHold(rec, reason, until, longest, now)
+		hold, err = wish.note(rec)
 		return err
 	})
 	switch {
@@ -83,13 +91,51 @@ func (h *Holds) Set(ctx context.Context, in cache.Instance, reason fleet.HoldRea
 	case err != nil:
 		return fleet.Hold{}, h.answer("set", err)
 	}
+	if err := h.rotates(in, reason); err != nil { // a removal that was decided meanwhile, and did not see the hold
+		return fleet.Hold{}, h.answer("set", errors.Join(err, h.withdraw(in, hold)))
+	}
 	h.opts.Log.InfoContext(ctx, "hold set", "instance", in.ID, "tenant", in.Group.Tenant, "group", in.Group.Name,
 		"until", hold.Until, "since", hold.Since, "reason", string(hold.Reason))
 	return hold, h.answer("set", nil)
 }
 
-// setHold notes a hold in a record, and returns the one that is in force then.
-func setHold(rec *layout.InstanceRecord, reason fleet.HoldReason, until time.Time, longest time.Duration, now time.Time) (fleet.Hold, error) {
+// rotates says that a rollout is not to begin an instance now, as another one of its group leaves (M70).
+func (h *Holds) rotates(in cache.Instance, reason fleet.HoldReason) error {
+	if reason != fleet.HoldRollout {
+		return nil
+	}
+	if other, leaves := fleet.Rotates(h.opts.Members(in.Group), in.ID); leaves {
+		return refusal.New(refusal.FailedPrecondition, "GROUP_ROTATING", "instance %q of group %q is being replaced: wait until it is gone", other, in.Group.Name)
+	}
+	return nil
+}
+
+// withdraw takes a hold back that was just set.
+func (h *Holds) withdraw(in cache.Instance, hold fleet.Hold) error {
+	_, err := h.opts.Instances.Change(h.ctx, in.ID, func(rec *layout.InstanceRecord) error {
+		if holdOf(rec) != hold {
+			return errAsBefore
+		}
+		rec.Hold = nil
+		return nil
+	})
+	if errors.Is(err, errAsBefore) {
+		return nil
+	}
+	return err
+}
+
+// wish is what a caller wants for a hold.
+type wish struct {
+	reason  fleet.HoldReason
+	until   time.Time // zero: as long as possible
+	longest time.Duration
+	unwell  bool // the instance is silent or off
+	now     time.Time
+}
+
+// note notes the hold in a record, and returns the one that is in force then.
+func (w wish) note(rec *layout.InstanceRecord) (fleet.Hold, error) {
 	switch {
 	case rec.Deletion != nil:
 		return fleet.Hold{}, refusal.New(refusal.FailedPrecondition, "INSTANCE_LEAVING", "instance %q is to be deleted: it cannot be put on hold", rec.ID)
@@ -97,9 +143,12 @@ func setHold(rec *layout.InstanceRecord, reason fleet.HoldReason, until time.Tim
 		return fleet.Hold{}, refusal.New(refusal.FailedPrecondition, "NOT_REGISTERED", "instance %q has not registered yet: it cannot be put on hold", rec.ID)
 	}
 	before := holdOf(rec)
-	next, ok := before.Set(reason, until, longest, now)
+	next, not := before.Set(w.reason, w.until, w.longest, w.unwell, w.now)
 	switch {
-	case !ok:
+	case not == fleet.Exhausted:
+		return before, refusal.New(refusal.FailedPrecondition, "HOLD_EXHAUSTED", "instance %q has been on hold since %s and is silent or off: it may be so for %s; once it is heard of again it can be put on hold",
+			rec.ID, before.Since.UTC().Format(time.RFC3339), w.longest)
+	case not != 0:
 		return before, refusal.New(refusal.FailedPrecondition, "ON_HOLD", "instance %q is on hold (%s) until %s; wait, or clear that hold",
 			rec.ID, before.Reason, before.Until.UTC().Format(time.RFC3339))
 	case next == before:
@@ -115,7 +164,7 @@ func setHold(rec *layout.InstanceRecord, reason fleet.HoldReason, until time.Tim
 func (h *Holds) Clear(ctx context.Context, in cache.Instance, reason fleet.HoldReason) error {
 	now := layout.At(h.opts.Now()).Time
 	if reason != "" && reason.Longest(time.Hour) <= 0 {
-		return h.answer("clear", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "reason: %q must be empty or one of reboot, repave, power", reason))
+		return h.answer("clear", refusal.New(refusal.InvalidArgument, "INVALID_HOLD", "reason: %q must be empty or one of rollout, reboot, repave, power", reason))
 	}
 	operation, _, err := h.opts.Running(ctx, in.ID)
 	if err != nil {

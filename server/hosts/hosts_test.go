@@ -290,64 +290,6 @@ func TestM3_HowFarAHostIs(t *testing.T) {
 	})
 }
 
-// An assignment that nobody confirms keeps its instance from voluntary rotation for 45 minutes,
-// under each leader, and while it is not known what is stored.
-func TestAnUnconfirmedAssignmentProtectsItsInstance(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		id, other := w.newID(), w.newID()
-		kept := func(l *leader, id identity.ID) fleet.Block {
-			return l.Protect([]fleet.Instance{{ID: id}})[0].Kept
-		}
-		l := w.lead(1, id, other)
-		if block := kept(l, id); block.Why != "" {
-			t.Errorf("nothing is assigned: %v", block)
-		}
-		l.mustPut(id, paving(1), nil)
-		until := time.Now().Add(45 * time.Minute)
-		if block := kept(l, id); block.By != fleet.BlockerUnsettled || block.Until.Sub(until).Abs() > time.Millisecond {
-			t.Errorf("assigned: %+v", block)
-		}
-		if block := kept(l, other); block.Why != "" {
-			t.Errorf("another instance: %v", block)
-		}
-		l.end()
-		time.Sleep(44 * time.Minute)
-
-		w.storage.Down(true)
-		l = w.prepare(2, id, other)
-		l.begin()
-		if block := kept(l, id); block.By != fleet.BlockerUnproven {
-			t.Errorf("before it is read: %+v", block)
-		}
-		w.storage.Down(false)
-		time.Sleep(20 * time.Second)
-		if block := kept(l, id); block.By != fleet.BlockerUnsettled || block.Until.Sub(until).Abs() > time.Millisecond {
-			t.Errorf("under the next leader: %+v", block)
-		}
-		if !slices.Contains(l.plannedAgain(), workers) {
-			t.Error("the group is not planned again when what is stored has been read")
-		}
-		time.Sleep(time.Minute)
-		if block := kept(l, id); block.Why != "" {
-			t.Errorf("after 45 minutes: %v", block)
-		}
-		l.mustPut(id, paving(2), nil)
-		if block := kept(l, id); block.Why == "" {
-			t.Error("the next epoch does not protect")
-		}
-		l.mustConfirm(id, 2, "node-2")
-		if block := kept(l, id); block.Why != "" {
-			t.Errorf("confirmed: %v", block)
-		}
-		reset := &nstancev1.MachineAssignment{MachineName: "m1", MachineUid: "machine-uid", Epoch: 3, Mode: nstancev1.MachineMode_MACHINE_MODE_RESET}
-		l.mustPut(id, reset, nil)
-		if block := kept(l, id); block.Why != "" {
-			t.Errorf("a reset: %v", block)
-		}
-		l.end()
-	})
-}
-
 // Where no instance has a node machine, nothing is asked of storage and nothing is kept.
 func TestWhatIsNotUsedCostsNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -366,8 +308,8 @@ func TestWhatIsNotUsedCostsNothing(t *testing.T) {
 		l.Left(id)
 		l.Forget(id)
 		synctest.Wait()
-		if calls := w.storage.Calls(); calls != 0 || !l.empty() || len(l.plannedAgain()) != 0 {
-			t.Errorf("%d calls to storage, %d machines, planned %v", calls, len(l.machines), l.plannedAgain())
+		if calls := w.storage.Calls(); calls != 0 || len(l.machines) != 0 {
+			t.Errorf("%d calls to storage, %d machines", calls, len(l.machines))
 		}
 		l.end()
 	})
@@ -437,9 +379,6 @@ func TestAnAssignmentGoesWithItsInstance(t *testing.T) {
 		}
 		l = w.lead(2, broken)
 		defer l.end()
-		if kept := l.Protect([]fleet.Instance{{ID: broken}})[0].Kept; kept.By != fleet.BlockerUnproven || !kept.Until.IsZero() {
-			t.Errorf("an instance of which nothing can be read is kept by %+v", kept)
-		}
 		if w.stored(left) != nil {
 			t.Error("an assignment outlives its instance")
 		}

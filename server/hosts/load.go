@@ -58,22 +58,7 @@ func (m *Machines) load(ctx context.Context) error {
 			m.opts.Heard(in.ID)
 		}
 	}
-	for _, group := range groupsOf(rows) {
-		m.opts.Changed(group) // until now every machine in it was protected
-	}
 	return nil
-}
-
-// groupsOf are the groups of the instances that have node machines.
-func groupsOf(rows []cache.Instance) (groups []fleet.GroupID) {
-	seen := map[fleet.GroupID]bool{}
-	for _, in := range rows {
-		if in.Machine.On && !seen[in.Group] {
-			seen[in.Group] = true
-			groups = append(groups, in.Group)
-		}
-	}
-	return groups
 }
 
 // readAll reads every assignment of the shard. Only the listing is an error: an object that
@@ -164,53 +149,4 @@ func (m *Machines) Look(id identity.ID) {
 		}
 		_ = m.readUntilDone(m.ctx, id, in.Group.Tenant) // it said why
 	})
-}
-
-// Protect notes on instances why they are not replaced by choice now: a node machine is being
-// built on them, or it is not known yet whether one is. It returns them.
-func (m *Machines) Protect(all []fleet.Instance) []fleet.Instance {
-	select {
-	case <-m.loaded:
-	default:
-		for i := range all {
-			if in, ok := m.opts.Cache.Instance(all[i].ID); ok && in.Machine.On {
-				all[i].Kept = fleet.Block{By: fleet.BlockerUnproven, Why: "whether its node machine is being built has not been read yet"}
-			}
-		}
-		return all
-	}
-	if m.empty() {
-		return all
-	}
-	now := m.opts.Now()
-	for i := range all {
-		if m.damaged(all[i].ID) {
-			all[i].Kept = fleet.Block{By: fleet.BlockerUnproven, Why: "what its host was told to build cannot be read from storage"}
-			continue
-		}
-		if until := m.protectedUntil(all[i].ID); now.Before(until) {
-			all[i].Kept = fleet.Block{By: fleet.BlockerUnsettled, Why: "its node machine is being built", Until: until}
-		}
-	}
-	return all
-}
-
-// damaged reports whether what is stored for an instance cannot be read.
-func (m *Machines) damaged(id identity.ID) bool {
-	known := m.find(id)
-	if known == nil {
-		return false
-	}
-	known.mu.Lock()
-	defer known.mu.Unlock()
-	return known.damaged != nil
-}
-
-func (m *Machines) protectedUntil(id identity.ID) time.Time {
-	known := m.find(id)
-	if known == nil {
-		return time.Time{}
-	}
-	a, _ := known.stored()
-	return a.protectedUntil()
 }

@@ -113,13 +113,6 @@ func (b *book) of(tenant string) (ids []identity.ID) {
 	return ids
 }
 
-// empty reports whether nothing is known of any machine.
-func (b *book) empty() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.machines) == 0
-}
-
 // takeCredential keeps a credential if it is newer than the one there is. It reports whether
 // it did. The caller has the lock.
 func (m *machine) takeCredential(c *nstancev1.MachineCredential) bool {

@@ -262,7 +262,7 @@ func TestM84_AnOperationEndsWithinItsHold(t *testing.T) {
 		defer o.end()
 		h := NewHolds(t.Context(), HoldOptions{
 			Instances: rowChanger{o.rows}, LongestOff: func(cache.Instance) time.Duration { return 24 * time.Hour }, Running: o.Running,
-			Unavailable: func(err error) error { return err }, Metrics: NewMetrics(nil), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Members: func(fleet.GroupID) []fleet.Instance { return nil }, Unavailable: func(err error) error { return err }, Metrics: NewMetrics(nil), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		})
 		row := func() cache.Instance { in, _ := o.rows.Instance(id); return in }
 		short := row()

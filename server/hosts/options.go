@@ -8,7 +8,6 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
-	"nstance.dev/server/fleet"
 	"nstance.dev/server/keylock"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/refusal"
@@ -20,10 +19,6 @@ const (
 	MaxCredential = 160 << 10 // bytes of a credential
 	MaxStatus     = 64 << 10  // bytes of a status
 )
-
-// Protection is how long an assignment that nobody has confirmed keeps its instance from
-// being replaced by choice.
-const Protection = 45 * time.Minute
 
 // Heartbeat is how often a watcher hears that there is no news.
 const Heartbeat = 15 * time.Second
@@ -39,10 +34,6 @@ type Options struct {
 
 	// Agents are asked for under the lock of a machine.
 	Agents func() Agents
-
-	// Changed has the group of an instance planned again: what protects the instance has
-	// changed.
-	Changed func(group fleet.GroupID)
 
 	// Heard is told of an instance about which [Machines.Node] may say something else than before; nil: nobody is.
 	Heard func(id identity.ID)
@@ -74,6 +65,7 @@ type Machines struct {
 	writing  keylock.Locks[identity.ID] // held by who writes the object of an instance
 	watchers watchers
 	loaded   chan struct{} // closed once all assignments have been read
+	orderOf  places
 }
 
 // New returns machines of which nothing is known yet; see [Machines.Run]. Effects end with

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"context"
+	"iter"
 	"regexp"
 	"time"
 
@@ -66,6 +67,7 @@ func (m *Machines) Order(ctx context.Context, in cache.Instance, req OrderReques
 	}
 	m.deliver(known)
 	if taken {
+		m.orderOf.note(req.ID, in.ID)
 		m.opts.Log.InfoContext(ctx, "operation of a host taken", "operation", req.ID, "name", req.Name, "instance", in.ID, "tenant", in.Group.Tenant,
 			"group", in.Group.Name, "deadline", req.Deadline, "reason", "its operator has asked for it")
 	}
@@ -74,15 +76,12 @@ func (m *Machines) Order(ctx context.Context, in cache.Instance, req OrderReques
 
 // Operation returns an operation of a tenant that a host was asked for.
 func (m *Machines) Operation(tenant, id string) (*nstancev1.OperationStatus, error) {
-	for _, instance := range m.of(tenant) {
-		known := m.find(instance)
-		if known == nil {
-			continue
-		}
+	for known := range m.ordered(tenant, id) {
 		known.mu.Lock()
 		r, o := reportOf(known.status, id), known.orders.find(id)
 		known.mu.Unlock()
 		if r != nil || o != nil {
+			m.orderOf.note(id, known.id)
 			return statusOf(known.id, r, o), m.answerOrder("get", nil)
 		}
 	}
@@ -91,16 +90,27 @@ func (m *Machines) Operation(tenant, id string) (*nstancev1.OperationStatus, err
 
 // CancelOrder says that nobody wants an operation of a host any more. One that its host has begun goes on.
 func (m *Machines) CancelOrder(ctx context.Context, tenant, id string) (*nstancev1.OperationStatus, error) {
-	for _, instance := range m.of(tenant) {
-		known := m.find(instance)
-		if known == nil {
-			continue
-		}
+	for known := range m.ordered(tenant, id) {
 		if status := m.cancel(ctx, known, id); status != nil {
 			return status, m.answerOrder("cancel", nil)
 		}
 	}
 	return nil, m.answerOrder("cancel", refusal.New(refusal.NotFound, "NOT_FOUND", "operation %q not found", id))
+}
+
+// ordered are the machines of a tenant that may have an operation, the one that it was found at last before all others.
+func (m *Machines) ordered(tenant, id string) iter.Seq[*machine] {
+	return func(yield func(*machine) bool) {
+		last, noted := m.orderOf.at(id)
+		if known := m.find(last); noted && known != nil && known.tenant == tenant && !yield(known) {
+			return
+		}
+		for _, instance := range m.of(tenant) {
+			if known := m.find(instance); known != nil && (!noted || instance != last) && !yield(known) {
+				return
+			}
+		}
+	}
 }
 
 // cancel cancels an operation of a machine; nil: it has none of the id.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,9 +66,8 @@ type leader struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 
-	mu      sync.Mutex
-	planned []fleet.GroupID
-	heard   []identity.ID
+	mu    sync.Mutex
+	heard []identity.ID
 }
 
 // lead begins a term with the given instances, each with a node machine.
@@ -93,11 +91,6 @@ func (w *world) prepare(term uint64, ids ...identity.ID) *leader {
 		Shard: "s1", Term: term, Store: w.storage, Cache: rows,
 		Writes: objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }},
 		Agents: func() Agents { return l.agents },
-		Changed: func(group fleet.GroupID) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.planned = append(l.planned, group)
-		},
 		Heard: func(id identity.ID) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -125,14 +118,6 @@ func (l *leader) begin() {
 		_ = l.Run(l.ctx)
 	}()
 	synctest.Wait()
-}
-
-// plannedAgain are the groups that were to be planned again.
-func (l *leader) plannedAgain() []fleet.GroupID {
-	synctest.Wait()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.planned)
 }
 
 // end ends the term.

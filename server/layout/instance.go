@@ -143,7 +143,7 @@ type ReplaceRequest struct {
 
 // Hold says that an instance is silent or switched off on purpose.
 type Hold struct {
-	Reason string `json:"reason"` // reboot, repave or power
+	Reason string `json:"reason"` // rollout, reboot, repave or power
 	Since  Time   `json:"since"`  // when it was set first
 	Until  Time   `json:"until"`  // when it ends, or has ended
 }

@@ -46,6 +46,13 @@ func (r *Remover) Condemn(ctx context.Context, a fleet.Condemn) error {
 		if rec.Deletion == nil && instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, r.opts.Now()) {
 			return errOnHold
 		}
+		if rec.Deletion == nil && a.Reason.Waits() {
+			// Who puts an instance on hold looks for removals that are decided once the hold is on record: one of
+			// the two sees the other (M70).
+			if _, busy := fleet.Rebuilt(r.opts.Instances.Of(row.Group), a.ID, r.opts.Now()); busy {
+				return errRebuilt
+			}
+		}
 		if rec.Deletion == nil {
 			rec.Status = layout.StatusDeleting
 			rec.Deletion = cmp.Or(r.opts.Instances.Unconfirmed(a.ID), deletionOf(a, row.Replacement, now))
@@ -57,6 +64,11 @@ func (r *Remover) Condemn(ctx context.Context, a fleet.Condemn) error {
 	}
 	if errors.Is(err, errOnHold) {
 		r.opts.Log.InfoContext(ctx, "removal dropped: the instance was put on hold meanwhile", "instance", a.ID,
+			"tenant", row.Group.Tenant, "group", row.Group.Name, "reason", string(a.Reason))
+		return r.opts.Instances.Refresh(a.ID)
+	}
+	if errors.Is(err, errRebuilt) {
+		r.opts.Log.InfoContext(ctx, "removal dropped: the node machine of another instance is to be built first", "instance", a.ID,
 			"tenant", row.Group.Tenant, "group", row.Group.Name, "reason", string(a.Reason))
 		return r.opts.Instances.Refresh(a.ID)
 	}
@@ -103,6 +115,9 @@ var errNeeded = errors.New("the group needs it again")
 
 // errOnHold says that an instance was put on hold while its removal was decided.
 var errOnHold = errors.New("it is on hold")
+
+// errRebuilt says that another instance of the group was put on hold to be built again.
+var errRebuilt = errors.New("another one of its group is built again")
 
 // errJoined says that an agent registered while its instance was about to be
 // condemned for not doing so.

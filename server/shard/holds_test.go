@@ -3,10 +3,12 @@ package shard
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
+	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/refusal"
 )
@@ -207,6 +209,103 @@ func TestHoldsAreRefused(t *testing.T) {
 		w.hold(row.ID, fleet.HoldPower, 100*time.Hour)
 		if after := w.records()[0]; *after.Hold != *before.Hold {
 			t.Errorf("the record says %+v, and said %+v", after.Hold, before.Hold)
+		}
+	})
+}
+
+// TestM70_OneBudgetWithRollouts: while the node machine of an instance is about to be built, no other one of its group goes
+// for its age or configuration, also where its replacement is there already; and while one goes, no rollout begins
+// another one.
+func TestM70_OneBudgetWithRollouts(t *testing.T) {
+	opts, guarded := sized(3, worldOptions{Cloud: drivertest.Options{Conditions: drivertest.Conditions{BootTime: 20 * time.Second, Latency: 2 * time.Second}}})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, opts)
+		*guarded = w
+		defer w.close()
+		w.lead()
+		w.scale(web, 3)
+		w.settle(time.Minute)
+		oldest, other := w.members(web)[0].ID, w.members(web)[1].ID
+		w.hold(other, fleet.HoldRollout, 10*time.Minute)
+		w.reconfigure(large(opts))
+		w.settle(5 * time.Minute)
+		w.wantTypes("small", "small", "small")
+
+		w.unhold(other)
+		w.settle(15 * time.Second)
+		w.wantTypes("large", "small", "small", "small") // a replacement boots
+		w.hold(other, fleet.HoldRollout, 10*time.Minute)
+		w.settle(5 * time.Minute)
+		w.wantTypes("large", "small", "small", "small")
+		if in, ok := w.term().planner.cache.Instance(oldest); !ok || in.State.Leaving() {
+			t.Errorf("the one that is replaced is %v while another one is on hold", in.State)
+		}
+
+		w.unhold(other)
+		refused := 0
+		for range 1200 {
+			w.settle(500 * time.Millisecond)
+			leaving := ""
+			for _, in := range w.members(web) {
+				if vm, runs := w.cloud.Machine(in.ID); runs && vm.Status == driver.Running && in.State.Leaving() {
+					leaving = in.ID.String()
+				}
+			}
+			if leaving == "" {
+				continue
+			}
+			for _, in := range w.members(web) {
+				if in.State.Leaving() || in.RegisteredAt.IsZero() {
+					continue
+				}
+				var no *refusal.Error
+				if _, err := w.term().Holds().Set(w.ctx, in, fleet.HoldRollout, time.Time{}); !errors.As(err, &no) || no.Reason != "GROUP_ROTATING" {
+					t.Fatalf("a rollout begins %s while %s leaves: %v", in.ID, leaving, err)
+				}
+				if now, _ := w.term().planner.cache.Instance(in.ID); now.Hold.InForce(time.Now()) {
+					t.Fatalf("%s is on hold though that was refused", in.ID)
+				}
+				if _, err := w.term().Holds().Set(w.ctx, in, fleet.HoldRepave, time.Time{}); err != nil {
+					t.Fatalf("a repave that somebody asked for waits: %v", err)
+				}
+				w.unhold(in.ID)
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Error("nobody was seen to leave: the test shows nothing")
+		}
+		w.wantTypes("large", "large", "large")
+	})
+}
+
+// TestM85_OnHoldAgainAndAgain: an instance that stays silent is not kept by holds that are cleared and set again.
+func TestM85_OnHoldAgainAndAgain(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		id := w.members(web)[0].ID
+		w.hold(id, fleet.HoldReboot, 5*time.Minute)
+		w.rebooting(id)
+		began := time.Now()
+		var last error
+		for time.Since(began) < time.Hour {
+			w.settle(time.Minute)
+			row, known := w.term().planner.cache.Instance(id)
+			if !known || row.State.Leaving() || row.State == fleet.Deleted {
+				break
+			}
+			w.unhold(id)
+			if _, last = w.term().Holds().Set(w.ctx, row, fleet.HoldReboot, time.Time{}); last != nil && time.Since(began) < 14*time.Minute {
+				t.Fatalf("refused after %v: %v", time.Since(began), last)
+			}
+		}
+		if gone := time.Since(began); gone < 14*time.Minute || gone > 18*time.Minute {
+			t.Errorf("replaced after %v, want a quarter of an hour", gone)
+		}
+		var no *refusal.Error
+		if !errors.As(last, &no) || no.Reason != "HOLD_EXHAUSTED" {
+			t.Errorf("it says %v at the end", last)
 		}
 	})
 }

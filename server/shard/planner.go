@@ -31,8 +31,7 @@ type planner struct {
 	collector *garbage.Collector
 	files     *filesync.Syncer
 	status    *status.Reader
-	drainers  Drainers                                // nil: nobody coordinates drains
-	protect   func([]fleet.Instance) []fleet.Instance // notes which are not replaced by choice now
+	drainers  Drainers // nil: nobody coordinates drains
 	checkArch func(instanceType, arch string) error
 	now       func() time.Time
 }
@@ -81,7 +80,7 @@ func (p *planner) alike(v *fleet.View, eff *effective.Group) {
 
 // membersOf are the instances of a group with everything that decisions look at.
 func (p *planner) membersOf(group fleet.GroupID) []fleet.Instance {
-	return p.protect(p.liveness.Heard(p.instances.Of(group)))
+	return p.liveness.Heard(p.instances.Of(group))
 }
 
 // chosen reports whether a plan made now condemns an instance for the size of its group,

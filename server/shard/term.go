@@ -75,7 +75,6 @@ func newTerm(ctx context.Context, opts Options, term uint64, static config.Versi
 	p.launcher.Configure(static.Config)
 	p.removals = newRemovals(r)
 	r.machines = hostMachines{newMachines(r), newHolds(r), newOperations(r)}
-	p.protect = r.machines.Protect
 	r.agents = newAgents(r, parking)
 	r.demand = newDemand(r)
 	r.reconciler = newReconciler(r)

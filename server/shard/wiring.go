@@ -152,9 +152,9 @@ type hostMachines struct {
 func newMachines(r *Term) *hosts.Machines {
 	return hosts.New(r.leadership.ctx, hosts.Options{
 		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Writes: underLease(r.opts.Jitter), Cache: r.planner.cache,
-		Agents:  func() hosts.Agents { return r.agents },
-		Changed: r.queue.Enqueue, Heard: func(id identity.ID) { r.demand.Changed(id) }, // made after it
-		Go: r.leadership.tasks.Go, Over: r.leadership.endIfOver,
+		Agents: func() hosts.Agents { return r.agents },
+		Heard:  func(id identity.ID) { r.demand.Changed(id) }, // made after it
+		Go:     r.leadership.tasks.Go, Over: r.leadership.endIfOver,
 		Metrics: r.opts.Metrics.hosts, Now: r.opts.Now, Log: r.opts.Log,
 	})
 }
@@ -176,6 +176,7 @@ func newHolds(r *Term) *hosts.Holds {
 		Running: func(ctx context.Context, id identity.ID) (string, time.Time, error) {
 			return r.machines.operations.Running(ctx, id)
 		},
+		Members: p.membersOf,
 		Unavailable: func(err error) error {
 			r.leadership.endIfOver(err)
 			return answerTo(err)

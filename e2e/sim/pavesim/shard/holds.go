@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
@@ -49,6 +51,15 @@ func (s *Shard) ClearHold(ctx context.Context, r *nstancev1.ClearHoldRequest) er
 	})
 }
 
+// Hold is what a leader says of the hold of an instance; nil: there is none.
+func (s *Shard) Hold(id string) *nstancev1.Hold {
+	rec := s.records[identity.ID(id)]
+	if rec == nil || rec.Hold == nil {
+		return nil
+	}
+	return &nstancev1.Hold{Reason: rec.Hold.Reason, Since: timestamppb.New(rec.Hold.Since.Time), Until: timestamppb.New(rec.Hold.Until.Time)}
+}
+
 // Held returns for what an instance is on hold now; empty: it is not.
 func (s *Shard) Held(id identity.ID) fleet.HoldReason {
 	rec := s.records[id]
@@ -56,4 +67,12 @@ func (s *Shard) Held(id identity.ID) fleet.HoldReason {
 		return ""
 	}
 	return fleet.HoldReason(rec.Hold.Reason)
+}
+
+// members are the instances of a group: nobody replaces any here.
+func (t *term) members(group fleet.GroupID) (all []fleet.Instance) {
+	for _, row := range t.rows.Group(group) {
+		all = append(all, row.Instance)
+	}
+	return all
 }

@@ -148,13 +148,13 @@ func (s *Shard) Lead() error {
 	metrics := hosts.NewMetrics(nil)
 	t.holds = hosts.NewHolds(ctx, hosts.HoldOptions{
 		Instances: records{s.records, rows}, LongestOff: func(cache.Instance) time.Duration { return 24 * time.Hour },
-		Running:     func(context.Context, identity.ID) (string, time.Time, error) { return "", time.Time{}, nil }, // nobody switches power here
-		Unavailable: func(err error) error { return err }, Metrics: metrics, Now: time.Now, Log: slog.New(slog.NewTextHandler(s, nil)),
+		Running: func(context.Context, identity.ID) (string, time.Time, error) { return "", time.Time{}, nil }, // nobody switches power here
+		Members: t.members, Unavailable: func(err error) error { return err }, Metrics: metrics, Now: time.Now, Log: slog.New(slog.NewTextHandler(s, nil)),
 	})
 	t.Machines = hosts.New(ctx, hosts.Options{
 		Shard: Name, Term: s.term, Store: s.storage, Cache: rows,
-		Writes: objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }, Jitter: func() float64 { return 0.5 }}, // the same in each run
-		Agents: func() hosts.Agents { return s }, Changed: func(fleet.GroupID) {},
+		Writes:  objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }, Jitter: func() float64 { return 0.5 }}, // the same in each run
+		Agents:  func() hosts.Agents { return s },
 		Go:      func(f func()) { t.done.Go(f) },
 		Over:    func(err error) bool { return errors.Is(err, lease.ErrSuperseded) || errors.Is(err, context.Canceled) },
 		Metrics: metrics, Now: time.Now, Log: slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug})),
