@@ -194,7 +194,7 @@ func (w wiring) rollouts() *rollout.Reconciler {
 	hosts := &w.shardState.hosts
 	return rollout.New(rollout.Options{
 		Client: w.mgr.GetClient(), Live: w.live, Nodes: w.workload.GetClient(), Inventory: w.shardState.feed.Inventory(),
-		Requests: &hosts.rollouts, Wake: func(instances ...string) { w.shardState.reclaims.engine.Wake(instances...) },
+		Holds: &holds.Holds{Shard: func(shard string) (holds.Shard, bool) { return w.hostCalls(shard) }, Now: time.Now}, Requests: &hosts.rollouts, Wake: func(instances ...string) { w.shardState.reclaims.engine.Wake(instances...) },
 		Lock: func(ctx context.Context, configuration string, number int32, machine string) (hostsv1.VersionReference, error) {
 			locked, err := hosts.versions.Lock(ctx, configuration, number, machine)
 			return locked.Reference, err

@@ -96,7 +96,7 @@ var operatorLayers = []layer{
 	hostController("host", "api/infrastructure/v1beta1", "capi", "collect", "hosts/assignment", "hosts/images", "hosts/lifecycle", "hosts/pullsecrets", "hosts/reports", "hosts/selection", "inventory", "nodes", "shards", "protos/nstance/v1"),
 	hostController("inventory", "collect", "inventory", "protos/nstance/v1"),
 	hostController("operations", "hosts/operations", "hosts/selection"),
-	hostController("rollout", "api/infrastructure/v1beta1", "collect", "drain", "hosts/rollout", "inventory"),
+	hostController("rollout", "api/infrastructure/v1beta1", "collect", "drain", "hosts/rollout", "inventory", "shards"),
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},
 	inOperator("cmd/nstance-operator", "config", "manager", "program", "telemetry"),

@@ -183,7 +183,7 @@ func untouchable(m *hostsv1.HostMachine, now time.Time) (leaves, waits string) {
 			waits = "it could not be built again: " + not.Message
 		}
 	}
-	if h := m.Status.Hold; waits == "" && h != nil && h.Until != nil && now.Before(h.Until.Time) {
+	if h := m.Status.Hold; waits == "" && h != nil && h.Reason != hostsv1.HoldRollout && h.Until != nil && now.Before(h.Until.Time) {
 		waits = fmt.Sprintf("its instance is on hold (%s) until %s", h.Reason, clock(h.Until.Time))
 	}
 	return leaves, waits

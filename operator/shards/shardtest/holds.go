@@ -3,6 +3,7 @@ package shardtest
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -17,7 +18,7 @@ import (
 var holds = []struct {
 	reason  string
 	longest time.Duration
-}{{"reboot", 15 * time.Minute}, {"repave", 45 * time.Minute}, {"power", 24 * time.Hour}}
+}{{"rollout", 24 * time.Hour}, {"reboot", 15 * time.Minute}, {"repave", 45 * time.Minute}, {"power", 24 * time.Hour}}
 
 // weight is the place of a reason in the order of holds, from 1; 0: it is none.
 func weight(reason string) int {
@@ -29,10 +30,21 @@ func weight(reason string) int {
 	return 0
 }
 
-// operation is one on the power of an instance.
+// operation is one that switches the power of an instance, or that its host carries out.
 type operation struct {
 	tenant string
 	*nstancev1.OperationStatus
+}
+
+// rotates is whether another instance of the group is replaced for its age or configuration.
+func (s *Shard) rotates(but *instance) bool {
+	for _, in := range s.instances {
+		why := in.GetCondemned().GetReason()
+		if in != but && in.GetGroup() == but.GetGroup() && in.GetTenant() == but.GetTenant() && (why == "expired" || why == "config-drift") {
+			return true
+		}
+	}
+	return false
 }
 
 func held(in *instance) bool {
@@ -53,6 +65,8 @@ func (s *Shard) SetHold(ctx context.Context, r *nstancev1.SetHoldRequest) (*nsta
 		return nil, Refusal(codes.FailedPrecondition, "INSTANCE_LEAVING", "the instance is to be deleted")
 	case in.GetRegisteredAt() == nil:
 		return nil, Refusal(codes.FailedPrecondition, "NOT_REGISTERED", "the instance has not registered yet")
+	case r.GetReason() == "rollout" && s.rotates(in):
+		return nil, Refusal(codes.FailedPrecondition, "GROUP_ROTATING", "another instance of the group is being replaced")
 	case held(in) && weight(in.GetHold().GetReason()) > w:
 		return nil, Refusal(codes.FailedPrecondition, "ON_HOLD", "the instance is on hold for something else")
 	}
@@ -94,8 +108,12 @@ func (s *Shard) Hold(id string) *nstancev1.Hold {
 	return nil
 }
 
-// StartOperation implements the operator API. The machine is switched at once, and the operation is over
-// when [Shard.EndOperation] says so.
+// switched is how an instance is once an operation has switched its power.
+var switched = map[string]string{"powerOff": "powered-off", "powerOn": "running", "powerCycle": "running"}
+
+// StartOperation implements the operator API: it takes what switches power, and what the host of the instance has
+// reported that it carries out. The machine is switched at once, and the operation is over when
+// [Shard.EndOperation] says so.
 func (s *Shard) StartOperation(ctx context.Context, r *nstancev1.StartOperationRequest) (*nstancev1.OperationStatus, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,23 +128,33 @@ func (s *Shard) StartOperation(ctx context.Context, r *nstancev1.StartOperationR
 		return nil, Refusal(codes.FailedPrecondition, "INSTANCE_LEAVING", "the instance is to be deleted")
 	case in.GetMachine() == nil:
 		return nil, Refusal(codes.FailedPrecondition, "NO_NODE_MACHINE", "the instance has no node machine")
-	case !held(in) || in.GetHold().GetReason() != "power":
+	}
+	status, switches := switched[r.GetName()]
+	switch {
+	case switches && (!held(in) || in.GetHold().GetReason() != "power"):
 		return nil, Refusal(codes.FailedPrecondition, "NO_HOLD", "the instance is not on hold for power")
+	case switches:
+		in.Status = status
+		s.publish(in, "power", "")
+	case !r.GetDeadline().IsValid() || !time.Now().Before(r.GetDeadline().AsTime()):
+		return nil, Refusal(codes.InvalidArgument, "INVALID_OPERATION", "deadline: it is missing, or has passed")
+	case !s.offered(in, r.GetName()):
+		return nil, Refusal(codes.FailedPrecondition, "OPERATION_NOT_OFFERED", "the host of the instance does not offer that operation")
 	}
-	switch r.GetName() {
-	case "powerOff":
-		in.Status = "powered-off"
-	case "powerOn", "powerCycle":
-		in.Status = "running"
-	default:
-		return nil, Refusal(codes.InvalidArgument, "INVALID_OPERATION", "no such operation")
-	}
-	s.publish(in, "power", "")
 	s.operations[r.GetId()] = &operation{tenantOf(ctx), &nstancev1.OperationStatus{
 		Id: r.GetId(), InstanceId: r.GetInstanceId(), Name: r.GetName(), State: nstancev1.OperationState_OPERATION_STATE_IN_PROGRESS,
 		StartedAt: timestamppb.Now(), Deadline: r.GetDeadline(), Marks: []*nstancev1.OperationMark{{Mark: "intent", At: timestamppb.Now(), Times: 1}},
 	}}
 	return proto.CloneOf(s.operations[r.GetId()].OperationStatus), nil
+}
+
+// offered reports whether the host of an instance says that it carries operations of a name out.
+func (s *Shard) offered(in *instance, name string) bool {
+	h := s.hosts[in.GetInstanceId()]
+	if h == nil || !h.connected {
+		return false
+	}
+	return slices.ContainsFunc(h.status.GetExecutors(), func(e *nstancev1.MachineExecutor) bool { return slices.Contains(e.GetOperations(), name) })
 }
 
 // GetOperation implements the operator API.

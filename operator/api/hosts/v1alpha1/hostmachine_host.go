@@ -280,7 +280,7 @@ type DriftedFile struct {
 
 // HoldStatus is a hold on the machine's instance.
 type HoldStatus struct {
-	// reason of the hold: reboot, repave or power.
+	// reason of the hold: rollout, reboot, repave or power.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`

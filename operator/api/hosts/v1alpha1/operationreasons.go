@@ -28,6 +28,8 @@ const (
 	ReasonLimited = "Limited"
 	// ReasonOffered: the executor that the label names may take it.
 	ReasonOffered = "Offered"
+	// ReasonNotClaimed: its executor did not claim it in its turn, and others have theirs.
+	ReasonNotClaimed = "NotClaimed"
 	// ReasonClaimed: an executor has claimed it.
 	ReasonClaimed = "Claimed"
 	// ReasonBegun: the operations of the selected machines are made.
@@ -77,6 +79,8 @@ const (
 
 // Reasons of holds, in the words of the servers.
 const (
+	// HoldRollout: a rollout has begun its machine, whose Node is drained.
+	HoldRollout = "rollout"
 	// HoldReboot: its host reboots.
 	HoldReboot = "reboot"
 	// HoldRepave: its node machine is built.

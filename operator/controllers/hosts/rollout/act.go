@@ -31,9 +31,12 @@ func (r *Reconciler) carryOut(ctx context.Context, s *seen, w *work, step rollou
 		if locked.Hash != next.Hash {
 			return fmt.Errorf("version %d of MachineConfiguration %s has changed", next.Version, s.configuration.Name)
 		}
+		if err := r.hold(ctx, w, m, next); err != nil {
+			return err
+		}
 	}
 	if step.Action != rollout.Delete {
-		if err := r.write(ctx, w, m, next, step.Action == rollout.Begin); err != nil {
+		if err := r.write(ctx, w, m, next); err != nil {
 			return err
 		}
 	}
@@ -46,19 +49,17 @@ func (r *Reconciler) carryOut(ctx context.Context, s *seen, w *work, step rollou
 			return nil
 		}
 	}
+	r.unhold(ctx, w, m, step)
 	r.tell(ctx, s, m, step)
 	return nil
 }
 
-// write writes what was begun with a machine. A machine is begun as it was read, or not at all.
-func (r *Reconciler) write(ctx context.Context, w *work, m *hostsv1.HostMachine, next *hostsv1.MachineRollout, unchanged bool) error {
+// write writes what was begun with a machine, as it was read, or not at all: the rollout of another configuration may have
+// it by now.
+func (r *Reconciler) write(ctx context.Context, w *work, m *hostsv1.HostMachine, next *hostsv1.MachineRollout) error {
 	object := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}}
 	object.Status.Rollout = next
-	apply := status.Apply
-	if unchanged {
-		apply = status.ApplyUnchanged
-	}
-	if err := apply(ctx, r.opts.Client, object, manager); client.IgnoreNotFound(err) != nil {
+	if err := status.ApplyUnchanged(ctx, r.opts.Client, object, manager); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the rollout of HostMachine %s: %w", m.Name, err)
 	}
 	w.wrote[m.Name] = written{uid: string(m.UID), rollout: next, until: r.opts.Now().Add(lateFor)}

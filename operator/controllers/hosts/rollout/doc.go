@@ -12,6 +12,9 @@
 // its drain is done, with its UID as a precondition; the rest is the life of any machine whose Node was
 // deleted.
 //
+// Before a machine is begun its instance is put on hold for that at its shard: neither is then replaced in the shard's
+// own time while the other is away, and whoever comes second waits (M70).
+//
 // What a caller must know: without [Requests.Source] among the sources of the engine nothing is drained,
 // and each machine is skipped at the end of its time.
 //

@@ -47,7 +47,7 @@ func (r *Reconciler) instances() func(*hostsv1.HostMachine) (leaves, waits strin
 				waits = fmt.Sprintf("shard %s does not know its instance", shard)
 			case st != inventory.StatusRunning:
 				waits = "its instance is " + st
-			case in.GetHold() != nil:
+			case in.GetHold().GetReason() != hostsv1.HoldRollout && !inventory.HeldUntil(in, r.opts.Now()).IsZero(): // that is a rollout's own
 				waits = fmt.Sprintf("its instance is on hold (%s)", in.GetHold().GetReason())
 			}
 		})

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -28,6 +29,8 @@ type Options struct {
 	Inventory *inventory.Store
 	// Requests is what the drain engine asks.
 	Requests *Requests
+	// Holds are those of instances at their shards.
+	Holds Holds
 	// Wake has the engine look at the drains of instances.
 	Wake func(instances ...string)
 	// Lock locks a version for a machine, and returns once the API server has acknowledged that.
@@ -55,6 +58,8 @@ type work struct {
 	// is in wrote.
 	asked bool
 	wrote map[string]written // by machine
+	// held is when machines that are drained were put on hold last.
+	held map[string]time.Time
 	// told is when the status of the configuration was last written, and said what was written.
 	told time.Time
 	said *said
@@ -72,6 +77,8 @@ type written struct {
 const (
 	// lateFor is how late a cache may be.
 	lateFor = 30 * time.Second
+	// tryAgain is when a machine is tried again that a shard did not let be begun.
+	tryAgain = 10 * time.Second
 	// tellEvery is how often numbers alone are written at most.
 	tellEvery = time.Second
 )
@@ -90,9 +97,17 @@ func (r *Reconciler) workOn(name string) *work {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.work[name] == nil {
-		r.work[name] = &work{wrote: map[string]written{}}
+		r.work[name] = &work{wrote: map[string]written{}, held: map[string]time.Time{}}
 	}
 	return r.work[name]
+}
+
+// forget forgets a configuration that is gone, and of which nothing is begun.
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	delete(r.work, name)
+	r.mu.Unlock()
+	r.opts.Requests.forget(name)
 }
 
 // seen is what a pass starts from.
@@ -121,21 +136,31 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	r.request(request.Name, s, w)
 	for _, step := range d.Steps {
-		if err := r.carryOut(ctx, s, w, step); err != nil {
+		err := r.carryOut(ctx, s, w, step)
+		if errors.Is(err, errNotNow) { // its group is rotated, which the inventory shows in a moment
+			r.opts.Log.InfoContext(ctx, "machine is not begun", "configuration", request.Name, "machine", step.Machine, "reason", err)
+			return ctrl.Result{RequeueAfter: tryAgain}, nil
+		}
+		if err != nil {
 			return ctrl.Result{}, err
 		}
 	}
+	r.keepOnHold(ctx, s, w)
 	r.request(request.Name, s, w)
 	again, err := r.say(ctx, s, w, d)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if s.configuration.UID == "" && len(s.in.Machines) == 0 {
+		r.forget(request.Name)
+	}
 	return ctrl.Result{RequeueAfter: soonest(d.After, again, resync(d))}, nil
 }
 
-// resync is when a rollout that is under way is looked at again whatever happens; zero: it is not under way.
+// resync is when a rollout is looked at again whatever happens: one that is under way, and one in which nothing may be
+// begun for a reason that may end without anybody saying so. Zero: it is neither.
 func resync(d rollout.Decision) time.Duration {
-	if d.Rollout != nil && len(d.Rollout.Updating) > 0 {
+	if d.Rollout != nil && len(d.Rollout.Updating) > 0 || d.Rolling.Reason == hostsv1.ReasonBlocked {
 		return rollout.Resync
 	}
 	return 0

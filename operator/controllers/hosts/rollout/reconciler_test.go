@@ -17,6 +17,7 @@ import (
 	"nstance.dev/operator/drain"
 	"nstance.dev/operator/hosts/rollout"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
 	"nstance.dev/operator/testworld"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -193,6 +194,46 @@ func TestM70_OneBudgetWithTheShard(t *testing.T) {
 		}
 		if c := meta.FindStatusCondition(w.configuration().Status.Conditions, hostsv1.ConditionRollingOut); c.Reason != hostsv1.ReasonBlocked {
 			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// M70: the shard knows of each machine that is begun before anything is done with it: then it replaces none of that group in
+// its own time. While it does so already it refuses, and the machine is not begun; one that is left as it was is
+// not on hold any more.
+func TestM70_TheShardKnowsWhatIsBegun(t *testing.T) {
+	run(t, func(w *world) {
+		w.configure(3, as)
+		w.holds.refuses = map[string]error{"m00": &shards.Error{Class: shards.Precondition, Reason: "GROUP_ROTATING"}}
+		if result := w.reconcile(); result.RequeueAfter != tryAgain || len(w.touched()) > 0 {
+			t.Errorf("begun %v while the shard rotates, again after %v", w.touched(), result.RequeueAfter)
+		}
+		w.holds.refuses = map[string]error{"m00": &shards.Error{Class: shards.Unavailable}}
+		if _, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "gpu"}}); err == nil || len(w.touched()) > 0 {
+			t.Errorf("begun %v though the shard does not answer; %v", w.touched(), err)
+		}
+		w.holds.refuses = nil
+		w.stuck["m00"], w.stuck["m01"] = true, true
+		w.reconcile()
+		for _, name := range []string{"m00", "m01"} {
+			if until := w.holds.set[name]; !until.After(time.Now().Add(5 * time.Minute)) {
+				t.Errorf("%s is drained for 5 minutes, and on hold until %v", name, until)
+			}
+		}
+		delete(w.holds.set, "m00") // an operation took its place, and is over
+		w.pass(time.Minute)
+		if w.holds.set["m00"].IsZero() {
+			t.Error("m00 is drained, and not on hold again")
+		}
+		w.pass(6 * time.Minute) // both are skipped
+		if len(w.holds.set) > 1 || !w.holds.set["m00"].IsZero() || !w.holds.set["m01"].IsZero() {
+			t.Errorf("left as they were, and on hold: %v", w.holds.set)
+		}
+		w.holds.refuses = map[string]error{"m00": &shards.Error{Class: shards.Invalid, Reason: "INVALID_HOLD"}, "m01": &shards.Error{Class: shards.Unimplemented}}
+		clear(w.stuck)
+		w.pass(20 * time.Minute)
+		if w.runs(2) != 3 {
+			t.Errorf("%d run version 2; shards without such holds let all be begun", w.runs(2))
 		}
 	})
 }

@@ -86,6 +86,15 @@ func (q *Requests) set(configuration string, wanted map[string]request) (changed
 	return changed
 }
 
+// forget forgets a configuration that is gone. A drain of it that is still written on a Node is withdrawn.
+func (q *Requests) forget(configuration string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.wanted[configuration]) == 0 {
+		delete(q.wanted, configuration)
+	}
+}
+
 // requestsOf are the drains of the machines that a rollout has begun and whose Nodes are there.
 func requestsOf(machines []hostsv1.HostMachine, begun map[string]*hostsv1.MachineRollout) map[string]request {
 	wanted := map[string]request{}

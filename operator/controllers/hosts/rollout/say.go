@@ -142,5 +142,8 @@ func (r *Reconciler) resumed(ctx context.Context, w *work, c *hostsv1.MachineCon
 		return fmt.Errorf("remove annotation %s of MachineConfiguration %s: %w", hostsv1.AnnotationResume, c.Name, err)
 	}
 	w.resumed = r.opts.Now()
+	if !meta.IsStatusConditionTrue(c.Status.Conditions, hostsv1.ConditionRolloutHalted) {
+		r.opts.Log.WarnContext(ctx, "annotation removed that resumes nothing", "configuration", c.Name, "annotation", hostsv1.AnnotationResume, "reason", "the rollout has not halted")
+	}
 	return nil
 }

@@ -35,6 +35,7 @@ type world struct {
 	faults   testworld.Faults
 	inv      *inventory.Store
 	requests *Requests
+	holds    shardHolds
 	r        *Reconciler
 	events   testworld.Events
 	counts   []string
@@ -45,6 +46,33 @@ type world struct {
 	joins  map[string]time.Time // by machine: when its next Node joins
 	builds map[string]int32     // by machine: the version that is built
 	most   int                  // machines that were unavailable or begun at once
+}
+
+// shardHolds are the holds at a shard.
+type shardHolds struct {
+	refuses map[string]error // by machine
+	set     map[string]time.Time
+	sets    int
+}
+
+func (h *shardHolds) Set(_ context.Context, m *hostsv1.HostMachine, reason string, until time.Time) (time.Time, error) {
+	if err := h.refuses[m.Name]; err != nil {
+		return time.Time{}, err
+	}
+	if reason != hostsv1.HoldRollout {
+		return time.Time{}, fmt.Errorf("hold for %s", reason)
+	}
+	if h.set == nil {
+		h.set = map[string]time.Time{}
+	}
+	h.set[m.Name] = until
+	h.sets++
+	return until, nil
+}
+
+func (h *shardHolds) Clear(_ context.Context, m *hostsv1.HostMachine, _ string) error {
+	delete(h.set, m.Name)
+	return nil
 }
 
 // took is how long a machine takes to be repaved.
@@ -74,7 +102,7 @@ func (w *world) restart() {
 	w.requests = &Requests{}
 	writer := w.faults.Through(w.api)
 	w.r = New(Options{
-		Client: writer, Live: w.api, Nodes: writer, Inventory: w.inv, Requests: w.requests, Wake: func(...string) {},
+		Client: writer, Live: w.api, Nodes: writer, Inventory: w.inv, Holds: &w.holds, Requests: w.requests, Wake: func(...string) {},
 		Lock: func(ctx context.Context, configuration string, number int32, _ string) (hostsv1.VersionReference, error) {
 			v := &hostsv1.MachineConfigurationVersion{}
 			if err := w.api.Get(ctx, client.ObjectKey{Name: versions.Name(configuration, number)}, v); err != nil {
