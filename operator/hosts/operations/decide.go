@@ -2,6 +2,7 @@ package operations
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +15,8 @@ import (
 const (
 	// NoExecutorAfter is how long a predefined operation waits for somebody to offer it.
 	NoExecutorAfter = 10 * time.Minute
+	// OfferedFor is how long an executor may leave an operation unclaimed that it may claim, where others wait.
+	OfferedFor = 10 * time.Minute
 	// PendingAtMost is how long an operation waits for its turn, or for a pause to end.
 	PendingAtMost = 24 * time.Hour
 	// LostAfter is how long after its deadline an executor is believed to be there.
@@ -130,13 +133,37 @@ func pending(in Input, d Decision, now time.Time) Decision {
 		first = next.Name
 	}
 	switch {
+	case first != "" && op.Status.Reason == hostsv1.ReasonNotClaimed:
+		return wait(op.Status.Reason, "%s", op.Status.Message) // since when it has missed its turn counts
 	case first != "":
 		return wait(hostsv1.ReasonQueued, "MachineOperation %s comes first", first)
 	case in.Full:
 		return wait(hostsv1.ReasonLimited, "%d operations of the same selector are under way, which is its maxConcurrent", in.Parent.Limit)
 	}
+	if offered := offeredSince(op); !offered.IsZero() {
+		switch lapses := offered.Add(OfferedFor).Sub(now); {
+		case lapses > 0:
+			left = min(left, lapses)
+		case Turn(without(in.Others, op), in.Machine) != nil:
+			return wait(hostsv1.ReasonNotClaimed, "executor %s has not claimed it for %s, and others wait; it is offered again after them", executor, OfferedFor)
+		}
+	}
 	d.Executor, d.After = executor, left
 	return claimed(op, d, now, metav1.ConditionFalse, hostsv1.ReasonOffered, "executor %s may claim it", executor)
+}
+
+// offeredSince is since when the executor of an operation may claim it; zero: it may not.
+func offeredSince(op *hostsv1.MachineOperation) time.Time {
+	c := meta.FindStatusCondition(op.Status.Conditions, hostsv1.ConditionClaimed)
+	if c == nil || c.Reason != hostsv1.ReasonOffered || op.Labels[hostsv1.LabelExecutor] == "" {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
+}
+
+// without are all operations but one.
+func without(all []*hostsv1.MachineOperation, but *hostsv1.MachineOperation) []*hostsv1.MachineOperation {
+	return slices.DeleteFunc(slices.Clone(all), func(op *hostsv1.MachineOperation) bool { return op.UID == but.UID })
 }
 
 // nobody decides about an operation that nobody offers on its machine.

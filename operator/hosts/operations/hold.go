@@ -44,6 +44,15 @@ func leavesOff(name string) bool {
 	return Name(name) == hostsv1.OperationShutdown || Name(name) == hostsv1.OperationPowerOff
 }
 
+// LongestReboot is how long a reboot may take, the drain before it included: the servers keep an instance on hold for a
+// quarter of an hour for one, and its end has to be seen in that.
+const LongestReboot = 15*time.Minute - LostAfter
+
+// Short reports whether a hold that is granted until then ends before an operation that is claimed now may have to.
+func Short(op *hostsv1.MachineOperation, until, now time.Time) bool {
+	return until.Before(now.Add(Timeout(op)).Truncate(time.Second))
+}
+
 // kept is why an operation cannot begin on a machine as long as its instance is on hold, or off; empty: it
 // can.
 func kept(name string, m Machine) (reason, message string) {

@@ -149,3 +149,19 @@ func TestM77M84_WaitsForAHold(t *testing.T) {
 		t.Errorf("%v comes first, and cannot begin", next)
 	}
 }
+
+// M84: a reboot takes no longer than its instance is on hold.
+func TestM84_NoRebootWithoutAHold(t *testing.T) {
+	for seconds, refused := range map[int32]bool{600: false, 840: false, 841: true, 3600: true} {
+		d := Decide(Input{Operation: operation("a", hostsv1.OperationReboot, 0, timeout(seconds)), Machine: Machine{
+			Found: true, Name: "box", UID: "uid", Executors: []hostsv1.Executor{{Name: hostsv1.ExecutorPaver, Operations: []string{hostsv1.OperationReboot}}},
+		}}, now)
+		if got := d.Status.Reason == hostsv1.ReasonInvalidParameters; got != refused {
+			t.Errorf("%d seconds: %s, %s", seconds, d.Status.Reason, d.Status.Message)
+		}
+	}
+	op := operation("a", hostsv1.OperationReboot, 0)
+	if !Short(op, now.Add(9*time.Minute), now) || Short(op, now.Add(10*time.Minute), now) {
+		t.Error("a hold is too short where it ends before the deadline, and not otherwise")
+	}
+}

@@ -146,6 +146,9 @@ func CheckParameters(op *hostsv1.MachineOperation, machine string) error {
 			}
 		}
 	}
+	if p.Name == hostsv1.OperationReboot && Timeout(op) > LongestReboot {
+		errs = append(errs, fmt.Errorf("timeoutSeconds: a reboot may take %.0f seconds, as its instance is not on hold for longer", LongestReboot.Seconds()))
+	}
 	for _, key := range sortedKeys(op.Spec.Parameters) {
 		if !takes[key] {
 			errs = append(errs, fmt.Errorf("%s takes no parameter %.63q", p.Name, key))

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
 
@@ -33,15 +35,23 @@ func Turn(all []*hostsv1.MachineOperation, m Machine) *hostsv1.MachineOperation 
 }
 
 // older orders operations by their age, and by their names where they are as old. One that could not be put
-// on hold when it was its turn comes after all others, which need not wait for that.
+// on hold when it was its turn, or that its executor did not claim, comes after all others, which need not wait
+// for that; of those that were not claimed, the one that has waited for its next turn longest comes first.
 func older(a, b *hostsv1.MachineOperation) int {
-	if a, b := a.Status.Reason == hostsv1.ReasonOnHold, b.Status.Reason == hostsv1.ReasonOnHold; a != b {
-		if a {
-			return 1
+	return cmp.Or(late(a).Compare(late(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// late is when an operation has missed its turn; the zero time: it has not.
+func late(op *hostsv1.MachineOperation) time.Time {
+	switch op.Status.Reason {
+	case hostsv1.ReasonOnHold:
+		return time.Unix(0, 0)
+	case hostsv1.ReasonNotClaimed:
+		if c := meta.FindStatusCondition(op.Status.Conditions, hostsv1.ConditionClaimed); c != nil {
+			return c.LastTransitionTime.Time
 		}
-		return -1
 	}
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	return time.Time{}
 }
 
 // mayBegin reports whether nothing but its turn, and that of its parent, keeps an operation from

@@ -18,6 +18,17 @@ import (
 
 // fanOut carries out what comes next for an operation on the machines of a selector.
 func (r *Reconciler) fanOut(ctx context.Context, op *hostsv1.MachineOperation) (ctrl.Result, error) {
+	if op.Status.Children == nil && !operations.Finished(op.Status.State) {
+		// A cache may not show yet that all children were made, and other machines may be selected by now.
+		is := &hostsv1.MachineOperation{}
+		if err := r.opts.Live.Get(ctx, client.ObjectKeyFromObject(op), is); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("read MachineOperation %s: %w", op.Name, err)
+		}
+		if is.UID != op.UID {
+			return ctrl.Result{}, nil // it is gone, which is seen in a moment
+		}
+		op = is
+	}
 	in := operations.FanOut{Parent: op, Running: r.ledger.children(string(op.UID))}
 	if err := r.children(ctx, &in, op.Status.Children == nil && !operations.Finished(op.Status.State)); err != nil {
 		return ctrl.Result{}, err

@@ -65,6 +65,9 @@ func (r *Reconciler) hold(ctx context.Context, op *hostsv1.MachineOperation, m *
 	if err != nil {
 		return operations.NotHeld(op, d, err.Error(), r.opts.Now()), nil
 	}
+	if operations.Short(op, until, r.opts.Now()) {
+		return operations.NotHeld(op, d, "the hold that there is ends at "+until.UTC().Format(time.RFC3339)+", which is before the deadline would be", r.opts.Now()), nil
+	}
 	r.opts.Log.InfoContext(ctx, "instance on hold", "operation", op.Name, "name", op.Spec.OperationName, "machine", m.Name, "until", until, "reason", need)
 	return d, nil
 }

@@ -54,9 +54,17 @@ func newStage(t *testing.T, machines ...string) *stage {
 // restart has another process of the operator begin.
 func (s *stage) restart() {
 	s.r = New(Options{
-		Client: s.api, Live: s.api, Events: s.events, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Client: s.api, Live: s.live(), Events: s.events, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		Finished: func(op *hostsv1.MachineOperation) { s.finished = append(s.finished, op.Name) },
 	})
+}
+
+// live is the API server itself.
+func (s *stage) live() client.Reader {
+	if c, stale := s.api.(staleClient); stale {
+		return c.Client
+	}
+	return s.api
 }
 
 func (s *stage) must(err error) {
@@ -177,6 +185,111 @@ func TestM77_OneThatEndsAndIsDeletedAtOnce(t *testing.T) {
 		s.look("a")
 		s.settle()
 		s.says("b", "Pending/Offered")
+	})
+}
+
+// M77: an executor that is dead, or does not want to, keeps its operations from their turns, and not those of others: what it
+// has not claimed for ten minutes is taken from it, and is offered again after the others.
+func TestM77_AnExecutorThatDoesNotClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, "box")
+		m := &hostsv1.HostMachine{}
+		s.must(s.api.Get(t.Context(), client.ObjectKey{Name: "box"}, m))
+		m.Status.Executors = append(m.Status.Executors, hostsv1.Executor{Name: "dead", Operations: []string{"burnIn"}})
+		s.must(s.api.Status().Update(t.Context(), m))
+		s.ask("a", "box", func(spec *hostsv1.MachineOperationSpec) { spec.OperationName = "burnIn" })
+		time.Sleep(2 * time.Second)
+		s.settle()
+		time.Sleep(time.Hour) // nobody else waits
+		s.settle()
+		s.says("a", "Pending/Offered")
+		s.ask("b", "box", nil)
+		s.settle()
+		s.says("a", "Pending/NotClaimed")
+		s.says("b", "Pending/Offered")
+		if executor := s.get("a").Labels[hostsv1.LabelExecutor]; executor != "" {
+			t.Errorf("a is still offered to %q", executor)
+		}
+		if got := s.claim(); !slices.Equal(got, []string{"b"}) {
+			t.Fatalf("claimed %v", got)
+		}
+		s.settle()
+		s.end("b", hostsv1.OperationComplete)
+		s.settle()
+		s.says("a", "Pending/Offered")
+		s.ask("c", "box", nil)
+		time.Sleep(operations.OfferedFor - time.Second)
+		s.settle()
+		s.says("a", "Pending/Offered")
+		time.Sleep(2 * time.Second)
+		s.settle()
+		s.says("a", "Pending/NotClaimed")
+		s.says("c", "Pending/Offered")
+		time.Sleep(operations.OfferedFor + time.Second) // nobody claims that one either: they take turns
+		s.settle()
+		s.says("a", "Pending/Offered")
+		s.says("c", "Pending/NotClaimed")
+		time.Sleep(operations.OfferedFor + time.Second)
+		s.settle()
+		s.says("a", "Pending/NotClaimed")
+		s.says("c", "Pending/Offered")
+	})
+}
+
+// staleClient shows one object as it once was.
+type staleClient struct {
+	client.Client
+
+	was *hostsv1.MachineOperation
+}
+
+func (c staleClient) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if op, ok := o.(*hostsv1.MachineOperation); ok && key.Name == c.was.Name {
+		c.was.DeepCopyInto(op)
+		return nil
+	}
+	return c.Client.Get(ctx, key, o, opts...)
+}
+
+// M73: an operator that starts on an old cache takes the machines of a selector once all the same: what is selected by now
+// is neither added nor removed.
+func TestM73_AnOperatorThatStartsOnAnOldCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, "box", "crate")
+		s.ask("all", "", func(spec *hostsv1.MachineOperationSpec) {
+			spec.MachineSelector = &hostsv1.MachineSelector{MatchLabels: map[string]hostsv1.LabelValue{"rack": "1"}}
+		})
+		old := s.get("all")
+		s.settle()
+		s.claim()
+		var before []string
+		for _, op := range s.all() {
+			before = append(before, op.Name)
+		}
+		for name, rack := range map[string]string{"box": "2", "chest": "1"} {
+			m := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack}}}
+			m.Spec.Provisioner = hostsv1.ProvisionerManual
+			if err := s.api.Create(t.Context(), m); err != nil {
+				s.must(s.api.Get(t.Context(), client.ObjectKey{Name: name}, m))
+				m.Labels["rack"] = rack
+				s.must(s.api.Update(t.Context(), m))
+			}
+		}
+		cached := s.api
+		s.api = staleClient{cached, old}
+		s.restart()
+		s.look("all")
+		s.api = cached
+		var after []string
+		for _, op := range s.all() {
+			after = append(after, op.Name)
+		}
+		if !slices.Equal(before, after) {
+			t.Errorf("operations were %v, and are %v", before, after)
+		}
+		if c := s.get("all").Status.Children; c == nil || c.Total != 2 {
+			t.Errorf("children %+v", c)
+		}
 	})
 }
 
