@@ -1,6 +1,8 @@
 package gcpfake
 
 import (
+	"slices"
+
 	"cloud.google.com/go/compute/apiv1/computepb"
 )
 
@@ -33,7 +35,16 @@ var (
 	resume = change{"resume", []status{suspended}, []status{running}, (*Cloud).boot}
 )
 
+// stopInstance stops a machine. One with a local SSD is not, unless the call says what becomes of what is on it.
 func (c *Cloud) stopInstance(_ call, in *computepb.StopInstanceRequest) (*computepb.Operation, error) {
+	i, err := c.exists(in.GetProject(), in.GetZone(), in.GetInstance())
+	if err != nil {
+		return nil, err
+	}
+	scratch := func(d *computepb.AttachedDisk) bool { return d.GetType() == "SCRATCH" }
+	if in.DiscardLocalSsd == nil && slices.ContainsFunc(i.pb.GetDisks(), scratch) {
+		return nil, badRequest("VM has a Local SSD attached but an undefined value for `discard-local-ssd`.")
+	}
 	return c.power(stop, false, in)
 }
 

@@ -146,3 +146,24 @@ func TestASpotMachineIsTakenAway(t *testing.T) {
 		})
 	}
 }
+
+func TestALocalSSDKeepsAMachineOn(t *testing.T) {
+	within(t, gcpfake.Options{}, func(t *testing.T, a *account) {
+		a.must("knc1", func(i *computepb.Instance) {
+			i.Disks = append(i.Disks, &computepb.AttachedDisk{
+				Type: new("SCRATCH"), Interface: new("NVME"), AutoDelete: new(true),
+				InitializeParams: &computepb.AttachedDiskInitializeParams{DiskType: new("projects/" + a.Project() + "/zones/" + a.zone + "/diskTypes/local-ssd")},
+			})
+		})
+		if _, err := a.switches()["stop"](t.Context()); said(err) != "400 badRequest" || a.status("knc1") != "RUNNING" {
+			t.Errorf("stop: %v, then %s", err, a.status("knc1"))
+		}
+		op, err := a.instances.Stop(t.Context(), &computepb.StopInstanceRequest{Project: a.Project(), Zone: a.zone, Instance: "knc1", DiscardLocalSsd: new(true)})
+		if err == nil {
+			err = op.Wait(t.Context())
+		}
+		if err != nil || a.status("knc1") != "TERMINATED" {
+			t.Errorf("stop that discards what is on it: %v, then %s", err, a.status("knc1"))
+		}
+	})
+}
