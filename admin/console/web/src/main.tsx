@@ -47,7 +47,7 @@ function Page({ at }: { at: Route }) {
       return <PlanPage />;
     case "missing":
       return (
-        <Empty title="There is no such page">
+        <Empty page title="There is no such page">
           <span class="mono">{at.path}</span> names none. <a href="/">Go to the fleet</a>
         </Empty>
       );

@@ -28,7 +28,7 @@ export function GroupPage({ shard, tenant, group: key }: Props) {
   if (!entry) {
     if (!ready.value) return <Loading what={`group ${key}`} />;
     return (
-      <Empty title={`There is no group ${key}`}>
+      <Empty page title={`There is no group ${key}`}>
         Shard {shard} has none of this name for tenant {tenant}, or it was deleted. <a href="/">Back to the fleet</a>
       </Empty>
     );

@@ -29,7 +29,7 @@ export function InstancePage({ shard, id }: { shard: string; id: string }) {
     const missing = explained.error instanceof CallError && explained.error.http === 404;
     if (!missing && explained.error) return <Failed error={explained.error} onRetry={explained.again} />;
     return (
-      <Empty title="This instance is gone">
+      <Empty page title="This instance is gone">
         <span class="mono">{id}</span> is not known to shard {shard} any more. <a href="/">Back to the fleet</a>
       </Empty>
     );

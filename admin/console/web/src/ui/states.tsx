@@ -17,7 +17,7 @@ export function Loading({ what }: { what: string }) {
 }
 
 /** There is nothing to show, and why. */
-export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+export function Empty({ title, children, page }: { title: string; children?: ComponentChildren; /** It is the whole page. */ page?: boolean }) {
   return (
     <div class="state empty">
       <svg width="40" height="40" viewBox="0 0 40 40" aria-hidden="true">
@@ -28,7 +28,7 @@ export function Empty({ title, children }: { title: string; children?: Component
           <rect x="22.5" y="22.5" width="15" height="15" rx="3" />
         </g>
       </svg>
-      <p class="empty-title">{title}</p>
+      {page ? <h1 class="empty-title">{title}</h1> : <p class="empty-title">{title}</p>}
       {children && <p>{children}</p>}
     </div>
   );
