@@ -22,7 +22,7 @@ func TestEveryListInEveryFormat(t *testing.T) {
 		"group-list-shards": {"group", "list", "--all-shards"},
 		"group-get":         {"group", "get", "web"},
 		"instance-list":     {"instance", "list"},
-		"config-status":     {"config", "status"},
+		"config-status":     {"shard", "config", "status"},
 	} {
 		for _, format := range output.Formats() {
 			t.Run(name+"/"+format, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestUsageErrorsHaveTheirOwnExitCode(t *testing.T) {
 		"an unknown subcommand":   {[]string{"group", "lst"}, "did you mean get or list?"},
 		"an unknown flag":         {[]string{"group", "list", "--foo"}, "unknown flag: --foo"},
 		"an unknown format":       {[]string{"group", "list", "-o", "xml"}, "must be one of table, wide, json, yaml, name"},
-		"too few arguments":       {[]string{"group", "scale", "web"}, "accepts 2 arg(s)"},
+		"too few arguments":       {[]string{"group", "scale", "web"}, "SIZE is missing"},
 		"a size that is none":     {[]string{"group", "scale", "web", "-1x"}, "shorthand"},
 		"a size in words":         {[]string{"group", "scale", "web", "five"}, `size "five" must be a whole number`},
 		"a missing flag":          {[]string{"group", "apply"}, `"file" not set`},
@@ -167,6 +167,9 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	root := cli.NewRootCommand(&cli.Env{})
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
+		if cmd.Hidden { // an old name
+			return
+		}
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("%s: the short help is %q", cmd.CommandPath(), cmd.Short)
 		}
@@ -182,11 +185,11 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 
 func TestConfigCommands(t *testing.T) {
 	c := newConsole(t)
-	if got := c.ok(t, "config", "refresh"); got != "local: updated (etag e2, before e1)\n" {
+	if got := c.ok(t, "shard", "config", "refresh"); got != "local: updated (etag e2, before e1)\n" {
 		t.Errorf("refresh printed %q", got)
 	}
 	var schema map[string]any
-	if err := json.Unmarshal([]byte(c.ok(t, "config", "schema")), &schema); err != nil || schema["$schema"] == nil {
+	if err := json.Unmarshal([]byte(c.ok(t, "shard", "config", "schema")), &schema); err != nil || schema["$schema"] == nil {
 		t.Errorf("the schema is no JSON Schema: %v", err)
 	}
 }
@@ -197,7 +200,7 @@ func TestConfigValidate(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{\n  \"servr\": {},\n  \"groups\": 3\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := c.fails(t, cli.ExitFailed, "config", "validate", path)
+	got := c.fails(t, cli.ExitFailed, "shard", "config", "validate", path)
 	for _, want := range []string{path + ":2:3: servr: ", path + ":3:", "error: " + path + " is invalid"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("errors are %q, want %q", got, want)
@@ -221,7 +224,7 @@ func TestF50_ConfigValidateKnowsEveryProvider(t *testing.T) {
 		if err := os.WriteFile(path, fmt.Appendf(nil, document, kind, want.subnet), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.fails(t, cli.ExitFailed, "config", "validate", path); !strings.Contains(got, want.problem) {
+		if got := c.fails(t, cli.ExitFailed, "shard", "config", "validate", path); !strings.Contains(got, want.problem) {
 			t.Errorf("%s: errors are %q, want %q", kind, got, want.problem)
 		}
 	}

@@ -24,6 +24,13 @@ func newClusterCommand(env *Env) *cobra.Command {
 
 // addClusterFlags gives a command and all below it the flags of storage.
 func addClusterFlags(cmd *cobra.Command) *clusterops.Settings {
+	s := addStorageFlags(cmd)
+	_ = cmd.MarkPersistentFlagRequired("storage-bucket")
+	return s
+}
+
+// addStorageFlags does the same where the storage need not be named.
+func addStorageFlags(cmd *cobra.Command) *clusterops.Settings {
 	s := &clusterops.Settings{}
 	f := cmd.PersistentFlags()
 	f.StringVar(&s.StorageProvider, "storage-provider", "s3", "`KIND` of the storage: s3, gcs or file")
@@ -36,7 +43,6 @@ func addClusterFlags(cmd *cobra.Command) *clusterops.Settings {
 	f.StringVar(&s.KeyProvider, "key-provider", "",
 		"where the encryption key of object-storage comes from: `env`, file, aws-parameter-store, aws-secrets-manager or google-secret-manager")
 	f.StringVar(&s.KeySource, "key-source", "", "`SOURCE` of the key: a variable (default NSTANCE_ENCRYPTION_KEY), a path, or the name of the secret")
-	_ = cmd.MarkPersistentFlagRequired("storage-bucket")
 	return s
 }
 
@@ -70,7 +76,7 @@ and in time. The token is a secret: it is written to a private file unless
 "--output -" asks for it.`,
 		Example: `  nstance-admin cluster nonce --storage-provider file --storage-bucket .dev/bucket \
     --key-provider file --key-source .dev/encryption.key --output nonce.jwt`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return writeNonce(cmd.Context(), env, settings, request, outputPath)

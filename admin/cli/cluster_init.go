@@ -20,7 +20,7 @@ its first server would. It works in an empty bucket, before there is any server,
 changes nothing that is there, and may be repeated.`,
 		Example: `  nstance-admin cluster init --storage-provider file --storage-bucket .dev/bucket \
     --key-provider file --key-source .dev/encryption.key --cluster-id dev`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return initCluster(cmd.Context(), env, settings, id)

@@ -25,20 +25,17 @@ instances by their status, operators, and the names of its secrets, and what of
 all that is damaged. No secret is shown. Every instance's record is read.`,
 		Example: `  nstance-admin cluster inspect --storage-provider file --storage-bucket .dev/bucket \
     --key-provider file --key-source .dev/encryption.key`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return inspectCluster(cmd.Context(), env, settings, format)
 		},
 	}
-	addOutputFlag(cmd, &format)
+	addOutputFlag(cmd, &format, output.Table, output.JSON, output.YAML)
 	return cmd
 }
 
 func inspectCluster(ctx context.Context, env *Env, settings *clusterops.Settings, format output.Format) error {
-	if format == output.Name {
-		return usagef("-o name: the state of a cluster has no single name; take table, json or yaml")
-	}
 	cluster, err := clusterops.Open(ctx, *settings)
 	if err != nil {
 		return err
@@ -47,7 +44,7 @@ func inspectCluster(ctx context.Context, env *Env, settings *clusterops.Settings
 	if err != nil {
 		return err
 	}
-	if format == output.JSON || format == output.YAML {
+	if format.Shape() == output.JSON {
 		return output.Value(env.Out, format, state)
 	}
 	return printState(env.Out, state)

@@ -34,7 +34,7 @@ a user who keeps the private one. The files ca.crt, identity.crt and
 identity.key are what --identity-dir wants.`,
 		Example: `  nstance-admin cluster register-operator --storage-provider file --storage-bucket .dev/bucket \
     --key-provider file --key-source .dev/encryption.key --output-dir ./operator`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return registerOperator(cmd.Context(), env, settings, register)

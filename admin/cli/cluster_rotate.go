@@ -36,7 +36,7 @@ longer; after that "--key nonce --prune" removes it, or the next change does.
 Both may be interrupted, and go on when they are called again.`,
 		Example: `  nstance-admin cluster rotate-key --key nonce --storage-provider file --storage-bucket .dev/bucket \
     --key-provider file --key-source .dev/encryption.key`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return rotateKey(cmd.Context(), env, settings, which, rotation)

@@ -37,7 +37,7 @@ standard input or a file, byte for byte: a line break at the end is part of it. 
 is never an argument, which other users of the machine could read.`,
 		Example: `  pwgen -s 32 1 | tr -d '\n' | nstance-admin cluster secret put app-token --storage-provider file \
     --storage-bucket .dev/bucket --key-provider file --key-source .dev/encryption.key`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return putSecret(cmd.Context(), env, settings, args[0], from, opts, format)
@@ -79,7 +79,7 @@ func newClusterSecretGetCommand(env *Env, settings *clusterops.Settings) *cobra.
 -" asks for it, to standard output, byte for byte.`,
 		Example: `  nstance-admin cluster secret get app-token --to-file app-token --storage-provider file \
     --storage-bucket .dev/bucket --key-provider file --key-source .dev/encryption.key`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return getSecret(cmd.Context(), env, settings, args[0], to)
@@ -119,7 +119,7 @@ func newClusterSecretListCommand(env *Env, settings *clusterops.Settings) *cobra
 them. No value is read or shown.`,
 		Example: `  nstance-admin cluster secret list --storage-provider file --storage-bucket .dev/bucket \
     --key-provider file --key-source .dev/encryption.key`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return listSecrets(cmd.Context(), env, settings, strings.Join(args, ""), format)
@@ -138,8 +138,8 @@ func listSecrets(ctx context.Context, env *Env, settings *clusterops.Settings, p
 	if err != nil {
 		return err
 	}
-	switch format {
-	case output.JSON, output.YAML:
+	switch format.Shape() {
+	case output.JSON:
 		return output.Value(env.Out, format, list)
 	case output.Name:
 		for _, s := range list {
@@ -169,7 +169,7 @@ func newClusterSecretDeleteCommand(env *Env, settings *clusterops.Settings) *cob
 --force alone: machines of its templates no longer get new files.`,
 		Example: `  nstance-admin cluster secret delete app-token --dry-run --storage-provider file \
     --storage-bucket .dev/bucket --key-provider file --key-source .dev/encryption.key`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return deleteSecret(cmd.Context(), env, settings, args[0], force, dryRun, format)
@@ -195,8 +195,8 @@ func deleteSecret(ctx context.Context, env *Env, settings *clusterops.Settings, 
 }
 
 func printSecretChange(env *Env, format output.Format, change clusterops.SecretChange) error {
-	switch format {
-	case output.JSON, output.YAML:
+	switch format.Shape() {
+	case output.JSON:
 		return output.Value(env.Out, format, change)
 	case output.Name:
 		fmt.Fprintln(env.Out, change.Name)

@@ -1,162 +1,250 @@
 package cli
 
 import (
-	"context"
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/emptypb"
 
+	"nstance.dev/admin/contexts"
 	"nstance.dev/admin/output"
-	nstancev1 "nstance.dev/protos/nstance/v1"
-	aws "nstance.dev/providers/aws/rules"
-	gcp "nstance.dev/providers/gcp/rules"
-	local "nstance.dev/providers/local/rules"
-	proxmox "nstance.dev/providers/proxmox/rules"
-	"nstance.dev/server/config"
-	"nstance.dev/server/config/jsonc"
-	"nstance.dev/server/config/schema"
-	"nstance.dev/server/driver"
 )
 
-// providerRules are what the configurations of every provider are checked by.
-func providerRules() []*driver.Rules {
-	return []*driver.Rules{local.New(), aws.New(), gcp.New(), proxmox.New()}
-}
-
-// maxConfigSize is the size of the largest configuration that is read, in bytes.
-const maxConfigSize = jsonc.MaxBytes
-
 func newConfigCommand(env *Env) *cobra.Command {
-	return newParentCommand("config", "Configurations: check files, and what servers use",
-		newConfigValidateCommand(env), newConfigSchemaCommand(env), newConfigStatusCommand(env), newConfigRefreshCommand(env))
-}
+	cmd := newParentCommand("config", "Choose which cluster commands talk to",
+		newConfigGetContextsCommand(env), newConfigUseContextCommand(env), newConfigViewCommand(env), newConfigCurrentContextCommand(env))
+	cmd.Long = `Choose which cluster commands talk to, and as whom. A configuration file holds one
+context per cluster, and says which of them is current:
 
-func newConfigValidateCommand(env *Env) *cobra.Command {
-	opts := config.LoadOptions{Providers: providerRules()}
-	cmd := &cobra.Command{
-		Use:   "validate FILE...",
-		Short: "Check configuration files",
-		Long: `Check configuration files as a server of their provider would, and print every
-problem with its file, line and column. The exit code is 1 if there is any. What
-only a cloud knows, such as whether a subnet exists, is not checked.`,
-		Example: `  nstance-admin config validate config/us-west-2a.jsonc
-  nstance-admin config validate --shard local - < local.jsonc`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			var failed failures
-			for _, path := range args {
-				failed.add(validateConfig(env, path, opts))
-			}
-			return failed.err()
-		},
+  current_context: prod
+  contexts:
+    prod:
+      cluster_id: prod
+      tenant: default
+      identity_dir: prod-identity
+      servers: {us-1a: "10.0.0.10:8993", us-1b: "10.0.1.10:8993"}
+    dev: {file: /src/nstance/.dev/admin.json}
+
+It is nstance/admin.yaml in XDG_CONFIG_HOME or ~/.config, unless --config or
+NSTANCE_ADMIN_CONFIG names another. Relative paths start at its folder. --context
+and NSTANCE_ADMIN_CONTEXT choose a context for one command or one shell; a value that
+contains a slash or ends in .json is the file of a context.
+
+The configurations of servers are the subject of "shard config".`
+	for _, sub := range newShardConfigCommand(env).Commands() {
+		if sub.Name() == "plan" { // it never stood here
+			continue
+		}
+		cmd.AddCommand(renamed(env, sub, "shard config "+sub.Name()))
 	}
-	cmd.Flags().StringVar(&opts.Shard, "shard", "", "the `SHARD` that the file must be for")
-	cmd.Flags().StringVar(&opts.Storage, "storage", "", "also check against the limits of this `STORE`: s3, gcs or file")
 	return cmd
 }
 
-func validateConfig(env *Env, path string, opts config.LoadOptions) error {
-	data, err := readInput(env, path, maxConfigSize)
-	if err != nil {
-		return err
+// renamed keeps a command working under its old name: it is in no list, and says
+// what it is called now.
+func renamed(env *Env, cmd *cobra.Command, now string) *cobra.Command {
+	cmd.Hidden = true
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		fmt.Fprintf(env.Err, "note: '%s' is now 'nstance-admin %s'\n", cmd.CommandPath(), now)
+		return run(cmd, args)
 	}
-	if path == "-" {
-		path = stdinName
-	}
-	cfg, err := config.Load(path, data, opts)
-	if err != nil {
-		return &invalidConfigError{path: path, err: err}
-	}
-	for _, warning := range cfg.Warnings {
-		fmt.Fprintf(env.Err, "warning: %s\n", warning)
-	}
-	fmt.Fprintf(env.Out, "%s: valid\n", path)
-	return nil
+	return cmd
 }
 
-// invalidConfigError is about a configuration whose problems have lines of their
-// own, which editors can follow.
-type invalidConfigError struct {
-	path string
-	err  error
+// addConfigFlag gives a command the flag that names the configuration file.
+func addConfigFlag(cmd *cobra.Command) *string {
+	path := cmd.Flags().String("config", "", configFlagHelp)
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+	return path
 }
 
-func (e *invalidConfigError) Error() string { return e.err.Error() }
-func (e *invalidConfigError) Unwrap() error { return e.err }
+const configFlagHelp = "configuration `FILE` with contexts (" + contexts.EnvConfig + "; default ~/.config/nstance/admin.yaml)"
 
-func newConfigSchemaCommand(env *Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of configurations",
-		Long: `Print the JSON Schema of configurations, with which editors complete and check
-them. It says less than "config validate" does.`,
-		Example:           `  nstance-admin config schema > config.schema.json`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := env.Out.Write(schema.JSON())
-			return err
-		},
-	}
+// contextRow is a context as the list of them shows it.
+type contextRow struct {
+	Current     bool     `json:"current"`
+	Name        string   `json:"name"`
+	ClusterID   string   `json:"cluster_id"`
+	Tenant      string   `json:"tenant"`
+	Shards      []string `json:"shards"`
+	IdentityDir string   `json:"identity_dir"`
+	Problem     string   `json:"problem,omitempty"`
 }
 
-func newConfigStatusCommand(env *Env) *cobra.Command {
+func newConfigGetContextsCommand(env *Env) *cobra.Command {
 	var format output.Format
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show which configuration a shard uses",
-		Example: `  nstance-admin config status
-  nstance-admin config status --all-shards -o json`,
-		Args:              cobra.NoArgs,
+		Use:     "get-contexts",
+		Aliases: []string{"contexts"},
+		Short:   "List the contexts of the configuration file",
+		Example: `  nstance-admin config get-contexts
+  nstance-admin config get-contexts -o name`,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flags := addShardFlags(cmd)
-	addOutputFlag(cmd, &format)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		items, err := gather(cmd.Context(), env, flags, configStatus)
-		return printList(env.Out, format, configStatusView(), items, err)
+	path := addConfigFlag(cmd)
+	addListFlags(cmd, &format)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		config, err := contexts.Load(*path, env.Getenv)
+		if err != nil {
+			return err
+		}
+		if len(config.Contexts) == 0 && config.Path() != "" {
+			fmt.Fprintf(env.Err, "%s has no contexts; 'nstance-admin config --help' shows one\n", config.Path())
+		}
+		var items []output.Item[contextRow]
+		for _, name := range config.Names() {
+			items = append(items, output.Item[contextRow]{Message: rowOf(config, name)})
+		}
+		return output.List(env.Out, format, contextView(), items)
 	}
 	return cmd
 }
 
-// configStatus always says the shard: the answer itself names nothing.
-func configStatus(ctx context.Context, s *shard) ([]output.Item[*nstancev1.GetConfigStatusResponse], error) {
-	response, err := s.api.GetConfigStatus(ctx, &emptypb.Empty{})
+func rowOf(config *contexts.Config, name string) contextRow {
+	row := contextRow{Name: name, Current: name == config.CurrentContext, Shards: []string{}}
+	c, err := config.Get(name)
 	if err != nil {
-		return nil, err
+		row.Problem = err.Error()
+		return row
 	}
-	return []output.Item[*nstancev1.GetConfigStatusResponse]{{Shard: s.name, Message: response}}, nil
+	row.ClusterID, row.Tenant, row.IdentityDir = c.ClusterID, c.Tenant, c.IdentityDir
+	row.Shards = append(row.Shards, slices.Sorted(maps.Keys(c.Servers))...)
+	return row
 }
 
-func newConfigRefreshCommand(env *Env) *cobra.Command {
+func contextView() output.View[contextRow] {
+	type column = output.Column[contextRow]
+	return output.View[contextRow]{
+		Name: func(r contextRow) string { return r.Name },
+		Columns: []column{
+			{Header: "CURRENT", Value: func(r contextRow) string {
+				if r.Current {
+					return "*"
+				}
+				return ""
+			}},
+			{Header: "NAME", Value: func(r contextRow) string { return r.Name }},
+			{Header: "CLUSTER", Value: func(r contextRow) string { return r.ClusterID }},
+			{Header: "TENANT", Value: func(r contextRow) string { return r.Tenant }},
+			{Header: "SHARDS", Value: func(r contextRow) string { return strings.Join(r.Shards, ",") }},
+			{Header: "PROBLEM", Value: func(r contextRow) string { return r.Problem }},
+			{Header: "IDENTITY_DIR", Wide: true, Value: func(r contextRow) string { return r.IdentityDir }},
+		},
+	}
+}
+
+func newConfigUseContextCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "refresh",
-		Short: "Let a shard read its configuration again",
-		Long: `Let a shard read its configuration again at once. A configuration with problems
-is not applied, and all of its problems are printed.`,
-		Example:           `  nstance-admin config refresh --all-shards`,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use:     "use-context NAME",
+		Aliases: []string{"use"},
+		Short:   "Make a context the current one",
+		Long: `Make a context the current one: commands that name none talk to its cluster. The
+line current_context of the configuration file is written; the rest is left as it is.`,
+		Example: `  nstance-admin config use-context prod`,
+		Args:    usedArgs,
 	}
-	flags := addShardFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-			return refreshConfig(ctx, env, s)
-		})
+	path := addConfigFlag(cmd)
+	cmd.ValidArgsFunction = completeContexts(env, path)
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		config, err := contexts.Load(*path, env.Getenv)
+		if err != nil {
+			return err
+		}
+		if err := config.Use(args[0]); err != nil {
+			return err
+		}
+		fmt.Fprintf(env.Out, "current context is %s\n", args[0])
+		return nil
 	}
 	return cmd
 }
 
-func refreshConfig(ctx context.Context, env *Env, s *shard) error {
-	response, err := s.api.RefreshConfig(ctx, &emptypb.Empty{})
-	if err != nil {
-		return err
+// completeContexts offers the names of contexts, with their clusters.
+func completeContexts(env *Env, path *string) completion {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		config, err := contexts.Load(*path, env.Getenv)
+		if err != nil || len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, name := range config.Names() {
+			names = append(names, cobra.CompletionWithDesc(name, "cluster "+cmp.Or(rowOf(config, name).ClusterID, "unknown")))
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
 	}
-	if response.GetUpdated() {
-		fmt.Fprintf(env.Out, "%s: updated (etag %s, before %s)\n", s.name, response.GetEtag(), response.GetPrevEtag())
-	} else {
-		fmt.Fprintf(env.Out, "%s: unchanged (etag %s)\n", s.name, response.GetEtag())
+}
+
+func newConfigViewCommand(env *Env) *cobra.Command {
+	var format output.Format
+	var minify bool
+	var context string
+	cmd := &cobra.Command{
+		Use:   "view",
+		Short: "Show the configuration file, or the context in use",
+		Long: `Show the configuration file with absolute paths. With --minify or --context show
+one context as commands use it, wherever it stands.`,
+		Example: `  nstance-admin config view
+  nstance-admin config view --minify
+  nstance-admin config view --context prod -o json`,
+		Args:              usedArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	return nil
+	path := addConfigFlag(cmd)
+	addOutputFlag(cmd, &format, output.YAML, output.JSON)
+	cmd.Flags().BoolVar(&minify, "minify", false, "only the context in use")
+	cmd.Flags().StringVar(&context, "context", "", "only this context: a `NAME`, or a file")
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts(env, path))
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if minify || context != "" {
+			selected, err := contexts.Select(*path, context, env.Getenv)
+			if err != nil {
+				return err
+			}
+			if selected.File == "" {
+				return errNoContext()
+			}
+			return output.Value(env.Out, format, selected.Context)
+		}
+		config, err := contexts.Load(*path, env.Getenv)
+		if err != nil {
+			return err
+		}
+		return output.Value(env.Out, format, config)
+	}
+	return cmd
+}
+
+func newConfigCurrentContextCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "current-context",
+		Short: "Show which context commands use",
+		Long: `Show which context commands use: the one that NSTANCE_ADMIN_CONTEXT names, or else the
+current one of the configuration file. A context in a file of its own is shown by its path.`,
+		Example:           `  nstance-admin config current-context`,
+		Args:              usedArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	path := addConfigFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		selected, err := contexts.Select(*path, "", env.Getenv)
+		if err != nil {
+			return err
+		}
+		if selected.File == "" {
+			return errNoContext()
+		}
+		fmt.Fprintln(env.Out, cmp.Or(selected.Name, selected.File))
+		return nil
+	}
+	return cmd
+}
+
+func errNoContext() error {
+	return errors.New("no context is current: choose one with 'nstance-admin config use-context NAME', or set NSTANCE_ADMIN_CONTEXT")
 }

@@ -22,7 +22,7 @@ import (
 func newDemandCommand(env *Env) *cobra.Command {
 	return newParentCommand("demand", "Groups of mode demand: what is needed, what is there, and what would be bought",
 		newDemandNeedsCommand(env), newDemandShortfallsCommand(env), newDemandMachinesCommand(env), newDemandPlanCommand(env),
-		newDemandOffersCommand(env), newDemandSimulateCommand(env))
+		newDemandOffersCommand(env), newDemandSimulateCommand(env), withShardFlags(env, newDemandExplainCommand))
 }
 
 // bookFlags name the files that offers are made of.
@@ -126,7 +126,7 @@ No server is asked: what only the provider knows, such as the sizes and prices o
 types, comes from the file of --types.`,
 		Example: `  nstance-admin demand offers --config config/us-west-2a.jsonc
   nstance-admin demand offers --config config/us-west-2a.jsonc --types types.json -o json`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			_, book, err := files.book(env, env.Now())
@@ -169,8 +169,8 @@ func printOffers(w io.Writer, format output.Format, book *offers.Book) error {
 		}
 		rows = append(rows, row)
 	}
-	switch format {
-	case output.JSON, output.YAML:
+	switch format.Shape() {
+	case output.JSON:
 		return output.Value(w, format, rows)
 	case output.Name:
 		for _, row := range rows {

@@ -47,7 +47,7 @@ to and what has to fit into one machine. Further members are alternatives, sprea
 same, all_or_nothing and reclamation_penalty.`,
 		Example: `  nstance-admin demand simulate needs.yaml --config config/us-west-2a.jsonc
   nstance-admin demand simulate - --config config/us-west-2a.jsonc --types types.json -o json < needs.json`,
-		Args: cobra.ExactArgs(1),
+		Args: usedArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			data, err := readInput(env, args[0], maxNeedsSize)
 			if err != nil {
@@ -80,7 +80,7 @@ same, all_or_nothing and reclamation_penalty.`,
 }
 
 func printPurchases(w io.Writer, format output.Format, plan simulate.Plan) error {
-	if format == output.JSON || format == output.YAML {
+	if format.Shape() == output.JSON {
 		return output.Value(w, format, plan)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)

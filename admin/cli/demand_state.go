@@ -18,8 +18,8 @@ import (
 // ofDemand makes a command that prints a list out of what demand mode knows of the tenant's cluster.
 func ofDemand[T proto.Message](env *Env, cmd *cobra.Command, view func(now func() time.Time) output.View[T], list func(*nstancev1.GetDemandResponse) []T) *cobra.Command {
 	var format output.Format
-	flags := addShardFlags(cmd)
-	cmd.Args, cmd.ValidArgsFunction = cobra.NoArgs, cobra.NoFileCompletions
+	flags := addShardFlags(env, cmd)
+	cmd.Args, cmd.ValidArgsFunction = usedArgs, cobra.NoFileCompletions
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		items, err := gather(cmd.Context(), env, flags, func(ctx context.Context, s *shard) ([]output.Item[T], error) {
 			demand, err := s.api.GetDemand(ctx, &nstancev1.GetDemandRequest{})
@@ -37,7 +37,7 @@ func ofDemand[T proto.Message](env *Env, cmd *cobra.Command, view func(now func(
 		})
 		return printList(env.Out, format, view(env.Now), items, err)
 	}
-	addOutputFlag(cmd, &format)
+	addListFlags(cmd, &format)
 	return cmd
 }
 

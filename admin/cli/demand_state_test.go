@@ -64,7 +64,7 @@ func TestExplainNeed(t *testing.T) {
 	c := newConsole(t)
 	c.local.SetDemand(demandState())
 	var out strings.Builder
-	for _, command := range []string{"explain need 01d7b6", "explain need 01d7 -o name", "explain need 01 -o yaml"} {
+	for _, command := range []string{"demand explain 01d7b6", "demand explain 01d7 -o name", "demand explain 01 -o yaml"} {
 		out.WriteString("$ nstance-admin " + command + "\n" + c.ok(t, strings.Fields(command)...) + "\n")
 	}
 	golden(t, "explain-need.txt", out.String())

@@ -10,7 +10,15 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
+// newDescribeCommand is the old form of "group describe".
 func newDescribeCommand(env *Env) *cobra.Command {
+	cmd := newGroupDescribeCommand(env, nil)
+	cmd.Hidden = true
+	return cmd
+}
+
+// newGroupDescribeCommand makes a command with flags of its own if flags is nil.
+func newGroupDescribeCommand(env *Env, flags *shardFlags) *cobra.Command {
 	opts := explainOptions{}
 	cmd := &cobra.Command{
 		Use:   "describe [GROUP...]",
@@ -18,10 +26,13 @@ func newDescribeCommand(env *Env) *cobra.Command {
 		Long: `Show the named groups, or all of the tenant, as a tree: the conditions in force,
 the instances with what is unusual about them, what the server would do next and
 what blocks that, and the last decisions.`,
-		Example: `  nstance-admin describe web
-  nstance-admin describe --all-shards --last 3`,
+		Example: `  nstance-admin group describe web
+  nstance-admin group describe --all-shards --last 3`,
+		Args: usedArgs,
 	}
-	flags := addShardFlags(cmd)
+	if flags == nil {
+		flags = addShardFlags(env, cmd)
+	}
 	cmd.ValidArgsFunction = completeGroups(env, flags)
 	opts.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -54,7 +65,7 @@ func describe(ctx context.Context, env *Env, s *shard, keys []string, opts *expl
 		switch {
 		case err != nil:
 			failed.add(err)
-		case opts.format == output.Table || opts.format == output.Wide:
+		case opts.format.Shape() == output.Table || opts.format.Shape() == output.Wide:
 			failed.add(describeGroup(env, s, response, instances, opts.last))
 		default:
 			failed.add(opts.print(env, s, response))

@@ -22,6 +22,7 @@ type Env struct {
 	Err      io.Writer // errors, progress and remarks
 	Terminal bool      // Err is a terminal
 	Screen   bool      // Out is a terminal
+	Prompt   bool      // In and Err are terminals: somebody can be asked
 	Getenv   func(string) string
 	Now      func() time.Time
 	TempDir  string // where default outputs go

@@ -114,7 +114,7 @@ func hint(err error) string {
 	}
 	switch status.Code(err) {
 	case codes.Unavailable:
-		return "check that a server of the shard is running, and its addresses in --servers or the context file"
+		return "check that a server of the shard is running, and its addresses in --servers or the context"
 	case codes.PermissionDenied:
 		return "the operator's certificate decides about role and tenant; take an identity of the right tenant"
 	case codes.Unauthenticated:

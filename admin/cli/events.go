@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,25 +22,43 @@ import (
 
 func newEventsCommand(env *Env) *cobra.Command {
 	var format output.Format
+	opts := eventOptions{}
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Follow everything that happens: groups, instances and errors",
 		Long: `Follow changes of groups, the lives of instances and errors in one stream, one line
 each, until interrupted. It begins with all groups as they are and the instances
 that are to be deleted. In JSON each line is an object {"time","kind","event"},
-where event is the message of the API.`,
+where event is the message of the API.
+
+--since begins with what was decided in that time, as far as the servers keep it: the
+last 100 decisions of a group. --for shows one group or instance alone. With
+--follow=false the command ends after that.`,
 		Example: `  nstance-admin events
+  nstance-admin events --since 1h --for group/web
+  nstance-admin events --since 24h --for instance/knc068a3cp3thz5z2mv1gejwftabc --follow=false
   nstance-admin events --all-shards -o json | jq 'select(.kind == "error")'`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flags := addShardFlags(cmd)
+	flags := addShardFlags(env, cmd)
 	addOutputFlag(cmd, &format, output.Table, output.Wide, output.JSON)
+	cmd.Flags().DurationVar(&opts.since, "since", 0, "begin with the decisions of this time")
+	cmd.Flags().StringVar(&opts.subject, "for", "", "only what is about `group/GROUP or instance/INSTANCE`")
+	cmd.Flags().BoolVar(&opts.follow, "follow", true, "go on with what happens, until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if format == output.YAML || format == output.Name {
-			return usagef("events has the formats table, wide and json")
+		if err := opts.parse(); err != nil {
+			return err
 		}
-		printer := &eventPrinter{env: env, json: format == output.JSON}
+		printer := &eventPrinter{env: env, json: format.Shape() == output.JSON, opts: opts}
+		if opts.since > 0 {
+			if err := onEachShard(cmd.Context(), env, flags, printer.past); err != nil {
+				return err
+			}
+		}
+		if !opts.follow {
+			return nil
+		}
 		return watchShards(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
 			return printer.follow(ctx, s)
 		})
@@ -47,11 +66,104 @@ where event is the message of the API.`,
 	return cmd
 }
 
+// eventOptions say which events are shown.
+type eventOptions struct {
+	since           time.Duration
+	subject         string
+	follow          bool
+	group, instance string // of the subject; both empty: all
+}
+
+func (o *eventOptions) parse() error {
+	kind, name, _ := strings.Cut(o.subject, "/")
+	switch {
+	case o.since < 0:
+		return usagef("--since %v is negative", o.since)
+	case !o.follow && o.since == 0:
+		return usagef("--follow=false needs --since: there is nothing to show otherwise")
+	case o.subject == "":
+	case kind == "group" && name != "":
+		o.group = name
+	case kind == "instance" && name != "":
+		o.instance = name
+	default:
+		return usagef("--for %q must be group/GROUP or instance/INSTANCE", o.subject)
+	}
+	return nil
+}
+
+// shows reports whether an event about a group and, if not empty, an instance of it is
+// shown.
+func (o *eventOptions) shows(group, instance string) bool {
+	return (o.group == "" || o.group == group) && (o.instance == "" || o.instance == instance)
+}
+
+// past prints the decisions of a shard that are young enough, the oldest first.
+func (p *eventPrinter) past(ctx context.Context, s *shard) error {
+	explanations, err := p.explanations(ctx, s)
+	if err != nil {
+		return err
+	}
+	type row struct {
+		group    string
+		decision *nstancev1.Decision
+	}
+	var rows []row
+	begin := p.env.Now().Add(-p.opts.since)
+	for _, why := range explanations {
+		for _, d := range why.GetDecisions() {
+			if !d.GetTime().AsTime().Before(begin) && p.opts.shows(why.GetGroup().GetKey(), d.GetInstanceId()) {
+				rows = append(rows, row{why.GetGroup().GetKey(), d})
+			}
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return a.decision.GetTime().AsTime().Compare(b.decision.GetTime().AsTime()) })
+	for _, r := range rows {
+		line := r.group + "  " + decided(r.decision)
+		if r.decision.GetHeldBy() != "" {
+			line += "; blocked by " + r.decision.GetHeldBy()
+		}
+		if err := p.print(s, "decision", r.decision.GetTime().AsTime(), r.decision, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// explanations are those of the subject, or of all groups.
+func (p *eventPrinter) explanations(ctx context.Context, s *shard) ([]*nstancev1.ExplainResponse, error) {
+	var targets []*nstancev1.ExplainRequest
+	switch {
+	case p.opts.instance != "":
+		targets = append(targets, &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_InstanceId{InstanceId: p.opts.instance}})
+	case p.opts.group != "":
+		targets = append(targets, &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_Group{Group: p.opts.group}})
+	default:
+		groups, err := listGroups(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range groups {
+			targets = append(targets, &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_Group{Group: g.Message.GetKey()}})
+		}
+	}
+	var all []*nstancev1.ExplainResponse
+	for _, target := range targets {
+		why, err := s.api.Explain(ctx, target)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, why)
+	}
+	return all, nil
+}
+
 // eventPrinter prints events of different kinds as they come. It is safe for
 // concurrent use.
 type eventPrinter struct {
 	env  *Env
 	json bool
+	opts eventOptions
 	mu   sync.Mutex
 }
 
@@ -60,12 +172,15 @@ func (p *eventPrinter) follow(ctx context.Context, s *shard) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return watchGroups(ctx, p.env, s, func(e *nstancev1.GroupEvent) error {
+			if p.opts.instance != "" || !p.opts.shows(e.GetGroup().GetKey(), "") {
+				return nil
+			}
 			return p.print(s, "group", p.env.Now(), e, groupLine(e))
 		})
 	})
 	group.Go(func() error {
 		return follow(ctx, p.env, s, openInstanceEvents(s), func(e *nstancev1.InstanceEvent) error {
-			if e.GetInstanceId() == "" { // a sign of the stream itself
+			if e.GetInstanceId() == "" || !p.opts.shows(e.GetGroup(), e.GetInstanceId()) { // a sign of the stream itself, or of another
 				return nil
 			}
 			return p.print(s, "instance", p.env.Now(), e, instanceLine(e))
@@ -76,6 +191,9 @@ func (p *eventPrinter) follow(ctx context.Context, s *shard) error {
 			return s.api.WatchErrors(ctx, &emptypb.Empty{})
 		}
 		return follow(ctx, p.env, s, open, func(e *nstancev1.ErrorEvent) error {
+			if !p.opts.shows(e.GetGroup(), e.GetInstanceId()) {
+				return nil
+			}
 			return p.print(s, "error", e.GetTimestamp().AsTime(), e, errorLine(e))
 		})
 	})

@@ -12,17 +12,26 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
+// newExplainCommand is the old form of the commands: "explain group" and so on.
 func newExplainCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("explain", "Diagnose: what was decided, what is next, what blocks it")
-	flags := addShardFlags(cmd)
-	cmd.AddCommand(newExplainGroupCommand(env, flags), newExplainInstanceCommand(env, flags), newExplainNeedCommand(env, flags))
+	cmd.Hidden = true
+	flags := addShardFlags(env, cmd)
+	cmd.AddCommand(formerly(newGroupExplainCommand(env, flags), "group GROUP"),
+		formerly(newInstanceExplainCommand(env, flags), "instance INSTANCE"), formerly(newDemandExplainCommand(env, flags), "need NEED"))
 	return cmd
 }
 
-func newExplainGroupCommand(env *Env, flags *shardFlags) *cobra.Command {
+// formerly keeps a command under a name that it had, with the usage line of then.
+func formerly(cmd *cobra.Command, use string) *cobra.Command {
+	cmd.Use, cmd.Aliases = use, nil
+	return cmd
+}
+
+func newGroupExplainCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var opts explainOptions
 	cmd := &cobra.Command{
-		Use:   "group GROUP",
+		Use:   "explain GROUP",
 		Short: "Show why a group is not at its size, or what it does next",
 		Long: `Show why a group is as it is: the conditions in force, what the server would do
 next and what blocks that until when, and its last decisions, newest first.
@@ -40,9 +49,9 @@ of a fixed list, among them:
   unproven     the server does not know enough yet, as after a change of leader
   held         what the group should be is not known
   listing      the provider's list of machines lacks too many to be believed`,
-		Example: `  nstance-admin explain group web
-  nstance-admin explain group web -o json | jq '.next[].held_by'`,
-		Args:              cobra.ExactArgs(1),
+		Example: `  nstance-admin group explain web
+  nstance-admin group explain web -o json | jq '.next[].held_by'`,
+		Args:              usedArgs,
 		ValidArgsFunction: completeGroups(env, flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return opts.run(cmd.Context(), env, flags, &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_Group{Group: args[0]}})
@@ -52,13 +61,13 @@ of a fixed list, among them:
 	return cmd
 }
 
-func newExplainInstanceCommand(env *Env, flags *shardFlags) *cobra.Command {
+func newInstanceExplainCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var opts explainOptions
 	cmd := &cobra.Command{
-		Use:               "instance INSTANCE",
-		Short:             "Say why an instance is as it is",
-		Example:           `  nstance-admin explain instance knc068a3cp3thz5z2mv1gejwftabc`,
-		Args:              cobra.ExactArgs(1),
+		Use:               "explain INSTANCE",
+		Short:             "Show why an instance is as it is, and what comes next",
+		Example:           `  nstance-admin instance explain knc068a3cp3thz5z2mv1gejwftabc`,
+		Args:              usedArgs,
 		ValidArgsFunction: completeInstances(env, flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return opts.run(cmd.Context(), env, flags, &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_InstanceId{InstanceId: args[0]}})
@@ -95,7 +104,7 @@ func (o *explainOptions) run(ctx context.Context, env *Env, flags *shardFlags, r
 }
 
 func (o *explainOptions) print(env *Env, s *shard, response *nstancev1.ExplainResponse) error {
-	if o.format == output.JSON || o.format == output.YAML || o.format == output.Name {
+	if o.format.Shape() == output.JSON || o.format.Shape() == output.Name {
 		view := output.View[*nstancev1.ExplainResponse]{Name: func(r *nstancev1.ExplainResponse) string { return r.GetGroup().GetKey() }}
 		return output.Object(env.Out, o.format, view, itemOf(s, response))
 	}
@@ -111,10 +120,10 @@ func (o *explainOptions) print(env *Env, s *shard, response *nstancev1.ExplainRe
 	return t.err
 }
 
-func newExplainNeedCommand(env *Env, flags *shardFlags) *cobra.Command {
+func newDemandExplainCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var format output.Format
 	cmd := &cobra.Command{
-		Use:   "need NEED",
+		Use:   "explain NEED",
 		Short: "Say of each offer why a need of demand mode buys it or does not",
 		Long: `Show a need of the tenant's cluster and what each offer could do for it: what an hour
 of one more machine costs, with the risk of an interruption, how many Pods of the need's
@@ -123,9 +132,9 @@ cheapest Pod comes first and is bought next, unless larger or smaller machines m
 whole cheaper. Of every other one it is said why none is bought.
 
 NEED is an id that demand needs prints, or its first digits.`,
-		Example: `  nstance-admin explain need 9f2c41aa00b1
-  nstance-admin explain need 9f2c41aa00b1 -o json | jq '.explanation.offers[].detail'`,
-		Args:              cobra.ExactArgs(1),
+		Example: `  nstance-admin demand explain 9f2c41aa00b1
+  nstance-admin demand explain 9f2c41aa00b1 -o json | jq '.explanation.offers[].detail'`,
+		Args:              usedArgs,
 		ValidArgsFunction: completeNeeds(env, flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
@@ -161,7 +170,7 @@ func completeNeeds(env *Env, flags *shardFlags) completion {
 
 func printNeed(env *Env, format output.Format, s *shard, response *nstancev1.GetDemandResponse) error {
 	need := response.GetNeeds()[0]
-	if format == output.JSON || format == output.YAML || format == output.Name {
+	if format.Shape() == output.JSON || format.Shape() == output.Name {
 		view := output.View[*nstancev1.GetDemandResponse]{Name: func(*nstancev1.GetDemandResponse) string { return need.GetId() }}
 		return output.Object(env.Out, format, view, itemOf(s, response))
 	}

@@ -14,10 +14,13 @@ import (
 )
 
 func newGroupCommand(env *Env) *cobra.Command {
-	cmd := newParentCommand("group", "Groups: how many machines of what")
-	flags := addShardFlags(cmd)
-	cmd.AddCommand(newGroupListCommand(env, flags), newGroupGetCommand(env, flags), newGroupApplyCommand(env, flags),
-		newGroupScaleCommand(env, flags), newGroupDeleteCommand(env, flags), newGroupConfirmCommand(env, flags))
+	cmd := newParentCommand("group", "See, change and diagnose groups of machines")
+	cmd.Aliases = []string{"groups", "g"}
+	flags := addShardFlags(env, cmd)
+	cmd.AddCommand(newGroupListCommand(env, flags), newGroupGetCommand(env, flags), newGroupDescribeCommand(env, flags), newGroupExplainCommand(env, flags),
+		newGroupWatchCommand(env, flags), newGroupApplyCommand(env, flags), newGroupDiffCommand(env, flags), newGroupEditCommand(env, flags),
+		newGroupScaleCommand(env, flags), newScopePauseCommand(env, flags, groupScope), newScopeResumeCommand(env, flags, groupScope),
+		newGroupDeleteCommand(env, flags), newGroupConfirmCommand(env, flags))
 	return cmd
 }
 
@@ -25,28 +28,54 @@ func newGroupListCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var format output.Format
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the groups of the tenant",
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the groups of the tenant",
+		Long: `List the groups of the tenant. --selector chooses by fields of the JSON, --status by
+conditions such as paused, scaling or draining; ok is a group that is at its size and
+has no other.`,
 		Example: `  nstance-admin group list
   nstance-admin group list --all-shards -o wide
+  nstance-admin group list --selector template=worker --sort-by size
+  nstance-admin group list -o custom-columns=GROUP:.key,SIZE:.size
   nstance-admin group list --watch`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if watch {
-				stream := output.NewStream(env.Out, format, groupView())
-				return watchShards(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-					return watchGroupRows(ctx, env, s, stream)
-				})
-			}
-			items, err := gather(cmd.Context(), env, flags, listGroups)
-			return printList(env.Out, format, groupView(), items, err)
-		},
 	}
-	addOutputFlag(cmd, &format)
+	addListFlags(cmd, &format)
+	chosen := addChoiceFlags(cmd, "paused, scaling, draining, ok …")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with every change, until interrupted")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if watch {
+			stream := output.NewStream(env.Out, format, groupView())
+			stream.Keep = func(item output.Item[*nstancev1.GroupStatus]) (bool, error) { return keep(chosen, item, groupStatuses) }
+			return watchShards(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
+				return watchGroupRows(ctx, env, s, stream)
+			})
+		}
+		items, err := gather(cmd.Context(), env, flags, listGroups)
+		return printChosen(env.Out, format, groupView(), items, err, chosen, groupStatuses)
+	}
 	return cmd
 }
+
+// groupStatuses are the types of a group's conditions; ok is a group that is at its
+// size and nothing else.
+func groupStatuses(g *nstancev1.GroupStatus) []string {
+	ok := true
+	var all []string
+	for _, c := range g.GetConditions() {
+		all = append(all, c.GetType())
+		ok = ok && c.GetType() == conditionAtSize
+	}
+	if ok {
+		all = append(all, "ok")
+	}
+	return all
+}
+
+// conditionAtSize is the condition of a group with which all is well.
+const conditionAtSize = "at-size"
 
 // listGroups returns the groups of one shard.
 func listGroups(ctx context.Context, s *shard) ([]output.Item[*nstancev1.GroupStatus], error) {
@@ -80,7 +109,7 @@ func newGroupGetCommand(env *Env, flags *shardFlags) *cobra.Command {
 		Short: "Show one group",
 		Example: `  nstance-admin group get web
   nstance-admin group get web -o yaml`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeGroups(env, flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
@@ -92,7 +121,7 @@ func newGroupGetCommand(env *Env, flags *shardFlags) *cobra.Command {
 			})
 		},
 	}
-	addOutputFlag(cmd, &format)
+	addListFlags(cmd, &format)
 	return cmd
 }
 

@@ -5,8 +5,9 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
-	"nstance.dev/admin/manifest"
 	"nstance.dev/admin/wait"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -28,33 +29,51 @@ hold several documents. Fields that are left out stay as they are.
 
 Nothing is sent before the whole file has been read without an error.`,
 		Example: `  nstance-admin group apply -f web.yaml
-  nstance-admin group apply -f - --wait < groups.yaml`,
-		Args:              cobra.NoArgs,
+  nstance-admin group apply -f - --wait < groups.yaml
+  nstance-admin group apply -f web.yaml --dry-run`,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "`FILE` with the groups; - is standard input")
-	_ = cmd.MarkFlagRequired("file")
-	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
+	addFileFlag(cmd, &file)
+	how := addEndingFlags(cmd)
 	waiting := addWaitFlag(cmd, flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		data, err := readInput(env, file, manifest.MaxSize)
-		if err != nil {
-			return err
-		}
-		name := file
-		if file == "-" {
-			name = stdinName
-		}
-		groups, err := manifest.Parse(name, data)
+		groups, err := readGroups(env, file)
 		if err != nil {
 			return err
 		}
 		waiting.apply(cmd)
 		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
+			if how.dryRun {
+				return diffGroups(ctx, env, s, groups)
+			}
+			if err := confirmAllSmaller(ctx, env, s, groups, how); err != nil {
+				return err
+			}
 			return applyGroups(ctx, env, s, groups, waiting)
 		})
 	}
 	return cmd
+}
+
+// confirmAllSmaller asks on a terminal about each group that becomes smaller.
+func confirmAllSmaller(ctx context.Context, env *Env, s *shard, requests []*nstancev1.UpsertGroupRequest, how *changeFlags) error {
+	if !how.asks(env) {
+		return nil
+	}
+	for _, request := range requests {
+		group, err := findGroup(ctx, s, request.GetKey())
+		if status.Code(err) == codes.NotFound {
+			continue
+		}
+		if err == nil {
+			err = confirmSmaller(env, s, group, request, how)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // applyGroups sends all groups before it waits for any, so that they come about

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,7 @@ group confirms it, too.`,
   nstance-admin group confirm --tenant prod`,
 		ValidArgsFunction: completeGroups(env, flags),
 	}
+	how := addDryRunFlag(cmd)
 	cmd.Flags().StringVar(&tenant, "tenant", "", "whose groups, for administrators; default: the caller's")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req := &nstancev1.ConfirmGroupsRequest{Keys: args}
@@ -31,6 +33,9 @@ group confirms it, too.`,
 			req.Tenant = &tenant
 		}
 		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
+			if how.dryRun {
+				return showRebuilt(ctx, env, s, args, tenant)
+			}
 			response, err := s.api.ConfirmGroups(ctx, req)
 			if err != nil {
 				return err
@@ -44,4 +49,21 @@ group confirms it, too.`,
 		})
 	}
 	return cmd
+}
+
+// showRebuilt lists the groups that would be confirmed.
+func showRebuilt(ctx context.Context, env *Env, s *shard, keys []string, tenant string) error {
+	if tenant != "" {
+		return usagef("--dry-run shows the caller's own groups; leave --tenant out")
+	}
+	items, err := listGroups(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		if g := item.Message; g.GetRebuilt() && (len(keys) == 0 || slices.Contains(keys, g.GetKey())) {
+			fmt.Fprintf(env.Out, "%sgroup %s: would be confirmed with size %s\n", s.prefix(), g.GetKey(), sizeOf(g))
+		}
+	}
+	return nil
 }

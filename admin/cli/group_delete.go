@@ -22,17 +22,19 @@ forgotten. On-demand instances stay.
 Of a group that the configuration of its shard declares, only what was changed
 through the API is removed: it is again as the configuration says.`,
 		Example: `  nstance-admin group delete web
-  nstance-admin group delete web batch --wait`,
-		Args:              cobra.MinimumNArgs(1),
+  nstance-admin group delete web batch --wait
+  nstance-admin group delete web --dry-run`,
+		Args:              usedArgs,
 		ValidArgsFunction: completeGroups(env, flags),
 	}
+	how := addEndingFlags(cmd)
 	waiting := addWaitFlag(cmd, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		waiting.apply(cmd)
 		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
 			var failed failures
 			for _, key := range args {
-				failed.add(deleteGroup(ctx, env, s, key, waiting))
+				failed.add(deleteGroup(ctx, env, s, key, how, waiting))
 			}
 			return failed.err()
 		})
@@ -40,13 +42,24 @@ through the API is removed: it is again as the configuration says.`,
 	return cmd
 }
 
-func deleteGroup(ctx context.Context, env *Env, s *shard, key string, waiting *waitFlag) error {
+func deleteGroup(ctx context.Context, env *Env, s *shard, key string, how *changeFlags, waiting *waitFlag) error {
 	group, err := findGroup(ctx, s, key)
 	if status.Code(err) == codes.NotFound {
 		fmt.Fprintf(env.Out, "%sgroup %s: there is none\n", s.prefix(), key)
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if how.dryRun {
+		would := "would be deleted with " + machines(int(group.GetActualSize()+group.GetPending()))
+		if group.GetIsStatic() {
+			would = "would again be as the configuration says: " + restored(group)
+		}
+		fmt.Fprintf(env.Out, "%sgroup %s: %s\n", s.prefix(), key, would)
+		return nil
+	}
+	if err := how.confirm(env, "%sgroup %s: %s.", s.prefix(), key, deletion(group)); err != nil {
 		return err
 	}
 	if _, err := s.api.DeleteGroup(ctx, &nstancev1.DeleteGroupRequest{Key: key}); err != nil {
@@ -65,4 +78,20 @@ func deleteGroup(ctx context.Context, env *Env, s *shard, key string, waiting *w
 		fmt.Fprintf(env.Out, "%sgroup %s: %s\n", s.prefix(), key, done)
 	}
 	return nil
+}
+
+// deletion says what the deletion of a group does.
+func deletion(group *nstancev1.GroupStatus) string {
+	if group.GetIsStatic() {
+		return "what the API changed is removed; " + restored(group)
+	}
+	return "the group is deleted with " + machines(int(group.GetActualSize()+group.GetPending()))
+}
+
+// restored is the size that a group of the configuration gets back.
+func restored(group *nstancev1.GroupStatus) string {
+	if group.StaticSize == nil {
+		return "its size is that of the configuration"
+	}
+	return fmt.Sprintf("size %d instead of %d", group.GetStaticSize(), group.GetSize())
 }

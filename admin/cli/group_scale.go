@@ -18,13 +18,17 @@ func newGroupScaleCommand(env *Env, flags *shardFlags) *cobra.Command {
 		Long: `Set how many instances a group has, 0 included, and nothing else of it. With
 --all-shards each shard gets that size.
 
+Where the group becomes smaller, machines end: on a terminal that is asked first.
+
 With --wait the command ends once as many instances run as the size says, and
 none is starting or leaving.`,
 		Example: `  nstance-admin group scale web 5
-  nstance-admin group scale web 5 --wait --timeout 60s`,
-		Args:              cobra.ExactArgs(2),
+  nstance-admin group scale web 5 --wait --timeout 60s
+  nstance-admin group scale web 0 --dry-run`,
+		Args:              usedArgs,
 		ValidArgsFunction: completeGroups(env, flags),
 	}
+	how := addEndingFlags(cmd)
 	waiting := addWaitFlag(cmd, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		size, err := parseSize(args[1])
@@ -33,7 +37,7 @@ none is starting or leaving.`,
 		}
 		waiting.apply(cmd)
 		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-			return scaleGroup(ctx, env, s, args[0], size, waiting)
+			return scaleGroup(ctx, env, s, args[0], size, how, waiting)
 		})
 	}
 	return cmd
@@ -47,7 +51,22 @@ func parseSize(text string) (int32, error) {
 	return int32(size), nil
 }
 
-func scaleGroup(ctx context.Context, env *Env, s *shard, key string, size int32, waiting *waitFlag) error {
+func scaleGroup(ctx context.Context, env *Env, s *shard, key string, size int32, how *changeFlags, waiting *waitFlag) error {
+	if how.dryRun || how.asks(env) {
+		group, err := findGroup(ctx, s, key)
+		if err != nil {
+			return err
+		}
+		if how.dryRun {
+			fmt.Fprintf(env.Out, "%sgroup %s: size would be set to %d, from %s\n", s.prefix(), key, size, sizeOf(group))
+			return nil
+		}
+		if ending := int(group.GetSize() - size); ending > 0 {
+			if err := how.confirm(env, "%sgroup %s: size %d instead of %d deletes %s.", s.prefix(), key, size, group.GetSize(), machines(ending)); err != nil {
+				return err
+			}
+		}
+	}
 	_, err := s.api.UpsertGroup(ctx, &nstancev1.UpsertGroupRequest{Key: key, Config: &nstancev1.GroupConfig{Size: &size}})
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"os"
@@ -46,8 +47,12 @@ type console struct {
 	env      map[string]string
 	in       string
 	terminal bool
+	prompt   bool
 	tempDir  string
 	out, err buffer
+	at       time.Time // the time that commands have; zero: two days after everything was created
+	version  string    // of the program; empty: v1.2.3
+	cluster  *shardtest.Cluster
 	local    *shardtest.Shard
 	other    *shardtest.Shard
 }
@@ -60,6 +65,7 @@ func newConsole(t *testing.T) *console {
 	c.local.AddGroup(&nstancev1.GroupStatus{Key: "web", Tenant: "default", Template: "worker", Kind: "knc", Size: 2, InstanceType: "t4g.medium", SubnetPool: "workers"})
 	c.other.AddGroup(&nstancev1.GroupStatus{Key: "db", Tenant: "default", Template: "db", Kind: "dbx", Size: 1, IsStatic: true})
 	cluster := shardtest.NewCluster(t)
+	c.cluster = cluster
 	c.env = map[string]string{
 		"NSTANCE_ADMIN_SERVERS":      "local=" + cluster.Listen(t, "local", c.local) + ",other=" + cluster.Listen(t, "other", c.other),
 		"NSTANCE_ADMIN_IDENTITY_DIR": cluster.Identity(t, "default"),
@@ -71,12 +77,15 @@ func newConsole(t *testing.T) *console {
 // run carries out a command, two days after everything was created, and returns
 // its exit code.
 func (c *console) run(ctx context.Context, args ...string) int {
-	start := time.Now()
+	start, at := time.Now(), c.at
+	if at.IsZero() {
+		at = shardtest.Epoch.Add(50 * time.Hour)
+	}
 	return cli.Run(ctx, &cli.Env{
-		In: strings.NewReader(c.in), Out: &c.out, Err: &c.err, Terminal: c.terminal,
+		In: strings.NewReader(c.in), Out: &c.out, Err: &c.err, Terminal: c.terminal, Prompt: c.prompt,
 		Getenv:  func(name string) string { return c.env[name] },
-		Now:     func() time.Time { return shardtest.Epoch.Add(50 * time.Hour).Add(time.Since(start)) },
-		TempDir: c.tempDir, Version: "v1.2.3",
+		Now:     func() time.Time { return at.Add(time.Since(start)) },
+		TempDir: c.tempDir, Version: cmp.Or(c.version, "v1.2.3"),
 	}, args)
 }
 

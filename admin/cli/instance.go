@@ -12,9 +12,11 @@ import (
 )
 
 func newInstanceCommand(env *Env) *cobra.Command {
-	cmd := newParentCommand("instance", "Instances: the machines themselves")
-	flags := addShardFlags(cmd)
-	cmd.AddCommand(newInstanceListCommand(env, flags), newInstanceGetCommand(env, flags),
+	cmd := newParentCommand("instance", "See, change and diagnose single machines")
+	cmd.Aliases = []string{"instances", "i"}
+	flags := addShardFlags(env, cmd)
+	cmd.AddCommand(newInstanceListCommand(env, flags), newInstanceGetCommand(env, flags), newInstanceDescribeCommand(env, flags),
+		newInstanceExplainCommand(env, flags), newInstanceWatchCommand(env, flags),
 		newInstanceCreateCommand(env, flags), newInstanceDeleteCommand(env, flags),
 		newInstanceDrainedCommand(env, flags), newInstanceReplaceCommand(env, flags), newInstanceAdoptCommand(env, flags))
 	return cmd
@@ -25,39 +27,47 @@ func newInstanceListCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var watch, unmanaged bool
 	var group string
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the instances of the tenant, or the machines that no record stands for",
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the instances of the tenant, or the machines that no record stands for",
 		Example: `  nstance-admin instance list
   nstance-admin instance list --group web -o name
+  nstance-admin instance list --status pending,deleting --sort-by created_at
+  nstance-admin instance list --selector instance_type=t4g.medium -o jsonpath='{.items[*].instance_id}'
   nstance-admin instance list --watch -o json
   nstance-admin instance list --unmanaged`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if unmanaged {
-				return listUnmanaged(cmd.Context(), env, flags, format, group)
-			}
-			if watch {
-				stream := output.NewStream(env.Out, format, instanceView(env.Now))
-				return watchShards(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-					return watchInstanceRows(ctx, env, s, group, stream)
-				})
-			}
-			items, err := gather(cmd.Context(), env, flags, func(ctx context.Context, s *shard) ([]output.Item[*nstancev1.InstanceStatus], error) {
-				return listInstances(ctx, env, s, group)
-			})
-			return printList(env.Out, format, instanceView(env.Now), items, err)
-		},
 	}
-	addOutputFlag(cmd, &format)
+	addListFlags(cmd, &format)
+	chosen := addChoiceFlags(cmd, "pending, running, deleting …")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with every change, until interrupted")
 	cmd.Flags().BoolVar(&unmanaged, "unmanaged", false, "the machines with the shard's tags that no record stands for; for administrators")
 	cmd.Flags().BoolVar(&unmanaged, "held", false, "the same as --unmanaged") // its name of before
 	_ = cmd.Flags().MarkHidden("held")
 	cmd.MarkFlagsMutuallyExclusive("unmanaged", "watch")
 	cmd.MarkFlagsMutuallyExclusive("held", "watch")
+	cmd.MarkFlagsMutuallyExclusive("unmanaged", "status")
+	cmd.MarkFlagsMutuallyExclusive("held", "status")
 	cmd.Flags().StringVarP(&group, "group", "g", "", "only the instances of this `GROUP`")
 	_ = cmd.RegisterFlagCompletionFunc("group", completeGroups(env, flags))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		statuses := func(i *nstancev1.InstanceStatus) []string { return []string{i.GetStatus()} }
+		if unmanaged {
+			return listUnmanaged(cmd.Context(), env, flags, format, group, chosen)
+		}
+		if watch {
+			stream := output.NewStream(env.Out, format, instanceView(env.Now))
+			stream.Keep = func(item output.Item[*nstancev1.InstanceStatus]) (bool, error) { return keep(chosen, item, statuses) }
+			return watchShards(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
+				return watchInstanceRows(ctx, env, s, group, stream)
+			})
+		}
+		items, err := gather(cmd.Context(), env, flags, func(ctx context.Context, s *shard) ([]output.Item[*nstancev1.InstanceStatus], error) {
+			return listInstances(ctx, env, s, group)
+		})
+		return printChosen(env.Out, format, instanceView(env.Now), items, err, chosen, statuses)
+	}
 	return cmd
 }
 
@@ -86,7 +96,7 @@ func newInstanceGetCommand(env *Env, flags *shardFlags) *cobra.Command {
 		Use:               "get INSTANCE",
 		Short:             "Show one instance",
 		Example:           `  nstance-admin instance get knc068a3cp3thz5z2mv1gejwftabc -o yaml`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeInstances(env, flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
@@ -98,6 +108,6 @@ func newInstanceGetCommand(env *Env, flags *shardFlags) *cobra.Command {
 			})
 		},
 	}
-	addOutputFlag(cmd, &format)
+	addListFlags(cmd, &format)
 	return cmd
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -27,7 +28,7 @@ func newInstanceCreateCommand(env *Env, flags *shardFlags) *cobra.Command {
 in its size, and lives until it is deleted. What flags say beats the group.`,
 		Example: `  nstance-admin instance create --group web
   nstance-admin instance create --group web --instance-type t4g.large --var role=canary --wait`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := cmd.Flags()
@@ -40,6 +41,7 @@ in its size, and lives until it is deleted. What flags say beats the group.`,
 	f.StringArrayVar(&create.vars, "var", nil, "variable `NAME=VALUE`; may be repeated")
 	_ = cmd.MarkFlagRequired("group")
 	_ = cmd.RegisterFlagCompletionFunc("group", completeGroups(env, flags))
+	how := addDryRunFlag(cmd)
 	waiting := addWaitFlag(cmd, flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		request, err := create.request()
@@ -48,7 +50,7 @@ in its size, and lives until it is deleted. What flags say beats the group.`,
 		}
 		waiting.apply(cmd)
 		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-			return createInstance(ctx, env, s, request, waiting)
+			return createInstance(ctx, env, s, request, how, waiting)
 		})
 	}
 	return cmd
@@ -93,7 +95,7 @@ func optional(s string) *string {
 
 // createInstance gives the instance its id on this side where it can: a call
 // with an id may be repeated, and so outlives a change of leader.
-func createInstance(ctx context.Context, env *Env, s *shard, request *nstancev1.CreateInstanceRequest, waiting *waitFlag) error {
+func createInstance(ctx context.Context, env *Env, s *shard, request *nstancev1.CreateInstanceRequest, how *changeFlags, waiting *waitFlag) error {
 	request = &nstancev1.CreateInstanceRequest{InstanceId: request.InstanceId, Config: request.GetConfig()}
 	if request.InstanceId == nil && request.GetConfig().Template == nil {
 		group, err := findGroup(ctx, s, request.GetConfig().GetGroup())
@@ -107,6 +109,15 @@ func createInstance(ctx context.Context, env *Env, s *shard, request *nstancev1.
 			}
 			request.InstanceId = optional(id.String())
 		}
+	}
+	if how.dryRun {
+		group, err := findGroup(ctx, s, request.GetConfig().GetGroup())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(env.Out, "%sgroup %s: an on-demand instance of template %s would be started\n", s.prefix(), group.GetKey(),
+			cmp.Or(request.GetConfig().GetTemplate(), group.GetTemplate()))
+		return nil
 	}
 	response, err := s.api.CreateInstance(ctx, request)
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -13,7 +14,7 @@ import (
 )
 
 func newInstanceDeleteCommand(env *Env, flags *shardFlags) *cobra.Command {
-	var how nstancev1.DeleteInstanceRequest
+	var request nstancev1.DeleteInstanceRequest
 	cmd := &cobra.Command{
 		Use:   "delete INSTANCE...",
 		Short: "Delete instances",
@@ -25,30 +26,37 @@ With --wait the command ends once the instances are gone and their groups are
 complete again.`,
 		Example: `  nstance-admin instance delete knc068a3cp3thz5z2mv1gejwftabc
   nstance-admin instance delete knc068a3cp3thz5z2mv1gejwftabc --replace-first --wait`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeInstances(env, flags),
 	}
 	f := cmd.Flags()
-	f.BoolVar(&how.DecrementSize, "decrement-size", false, "make the group smaller instead of replacing the instance")
-	f.BoolVar(&how.SkipDrain, "skip-drain", false, "do not wait for the work to leave the instance")
-	f.BoolVar(&how.ReplaceFirst, "replace-first", false, "delete it only when its replacement has registered")
+	f.BoolVar(&request.DecrementSize, "decrement-size", false, "make the group smaller instead of replacing the instance")
+	f.BoolVar(&request.SkipDrain, "skip-drain", false, "do not wait for the work to leave the instance")
+	f.BoolVar(&request.ReplaceFirst, "replace-first", false, "delete it only when its replacement has registered")
 	cmd.MarkFlagsMutuallyExclusive("decrement-size", "replace-first")
+	how := addEndingFlags(cmd)
 	waiting := addWaitFlag(cmd, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		waiting.apply(cmd)
 		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-			return deleteInstances(ctx, env, s, args, &how, waiting)
+			return deleteInstances(ctx, env, s, args, &request, how, waiting)
 		})
 	}
 	return cmd
 }
 
 // deleteInstances condemns all instances before it waits for any.
-func deleteInstances(ctx context.Context, env *Env, s *shard, ids []string, how *nstancev1.DeleteInstanceRequest, waiting *waitFlag) error {
+func deleteInstances(ctx context.Context, env *Env, s *shard, ids []string, request *nstancev1.DeleteInstanceRequest, how *changeFlags, waiting *waitFlag) error {
 	var failed failures
+	if how.dryRun {
+		return showInstances(ctx, env, s, ids, ending(request))
+	}
+	if err := how.confirm(env, "%s%s: %s.", s.prefix(), strings.Join(ids, ", "), ending(request)); err != nil {
+		return err
+	}
 	goals := map[string]wait.Goal{}
 	for _, id := range ids {
-		goal, err := deleteInstance(ctx, env, s, id, how)
+		goal, err := deleteInstance(ctx, env, s, id, request)
 		failed.add(err)
 		if err == nil {
 			goals[id] = goal
@@ -91,4 +99,31 @@ func deleteInstance(ctx context.Context, env *Env, s *shard, id string, how *nst
 	}
 	fmt.Fprintf(env.Out, "%sinstance %s: %s\n", s.prefix(), id, becomes)
 	return goal, nil
+}
+
+// ending says what becomes of instances that are deleted.
+func ending(request *nstancev1.DeleteInstanceRequest) string {
+	switch {
+	case request.GetDecrementSize():
+		return "deleted for good, and the group is smaller by it"
+	case request.GetReplaceFirst():
+		return "deleted once its replacement is ready"
+	default:
+		return "deleted, and replaced by its group if it is managed"
+	}
+}
+
+// showInstances says of instances what would become of them. One that does not exist
+// does not keep the others back.
+func showInstances(ctx context.Context, env *Env, s *shard, ids []string, would string) error {
+	var failed failures
+	for _, id := range ids {
+		in, err := s.api.GetInstanceStatus(ctx, &nstancev1.GetInstanceStatusRequest{InstanceId: id})
+		if err != nil {
+			failed.add(fmt.Errorf("instance %s: %w", id, err))
+			continue
+		}
+		fmt.Fprintf(env.Out, "%sinstance %s: %s in group %s, would be %s\n", s.prefix(), id, instanceStatus(in), in.GetGroup(), would)
+	}
+	return failed.err()
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 
 func newInstanceDrainedCommand(env *Env, flags *shardFlags) *cobra.Command {
 	var forced bool
+	var how *changeFlags
 	cmd := &cobra.Command{
 		Use:     "drained INSTANCE...",
 		Aliases: []string{"ack-drain"},
@@ -20,20 +22,27 @@ them now instead of waiting until the drain ends. An instance that was not to be
 deleted is deleted too, and replaced by its group. Nothing is drained by this
 command. It may be repeated.`,
 		Example:           `  nstance-admin instance drained knc068a3cp3thz5z2mv1gejwftabc`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeInstances(env, flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-				return acknowledgeDrained(ctx, env, s, args, forced)
+				return acknowledgeDrained(ctx, env, s, args, forced, how)
 			})
 		},
 	}
+	how = addEndingFlags(cmd)
 	cmd.Flags().BoolVar(&forced, "forced", false, "not all work has left; for the server's log")
 	return cmd
 }
 
 // acknowledgeDrained speaks of all instances, whatever becomes of the others.
-func acknowledgeDrained(ctx context.Context, env *Env, s *shard, ids []string, forced bool) error {
+func acknowledgeDrained(ctx context.Context, env *Env, s *shard, ids []string, forced bool, how *changeFlags) error {
+	if how.dryRun {
+		return showInstances(ctx, env, s, ids, "deleted now")
+	}
+	if err := how.confirm(env, "%s%s: deleted now, whatever still runs there.", s.prefix(), strings.Join(ids, ", ")); err != nil {
+		return err
+	}
 	var failed failures
 	for _, id := range ids {
 		_, err := s.api.AcknowledgeDrained(ctx, &nstancev1.AcknowledgeDrainedRequest{InstanceId: id, Forced: forced})

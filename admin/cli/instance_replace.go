@@ -9,7 +9,7 @@ import (
 )
 
 func newInstanceReplaceCommand(env *Env, flags *shardFlags) *cobra.Command {
-	how := nstancev1.DeleteInstanceRequest{ReplaceFirst: true}
+	request := nstancev1.DeleteInstanceRequest{ReplaceFirst: true}
 	cmd := &cobra.Command{
 		Use:   "replace INSTANCE...",
 		Short: "Make other instances in the place of these, and delete these then",
@@ -21,15 +21,16 @@ With --wait the command ends once the instances are gone and their groups are
 complete again.`,
 		Example: `  nstance-admin instance replace knc068a3cp3thz5z2mv1gejwftabc
   nstance-admin instance replace knc068a3cp3thz5z2mv1gejwftabc --wait`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeInstances(env, flags),
 	}
-	cmd.Flags().BoolVar(&how.SkipDrain, "skip-drain", false, "do not wait for the work to leave the instance")
+	cmd.Flags().BoolVar(&request.SkipDrain, "skip-drain", false, "do not wait for the work to leave the instance")
+	how := addEndingFlags(cmd)
 	waiting := addWaitFlag(cmd, flags)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		waiting.apply(cmd)
 		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-			return deleteInstances(ctx, env, s, args, &how, waiting)
+			return deleteInstances(ctx, env, s, args, &request, how, waiting)
 		})
 	}
 	return cmd

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ import (
 )
 
 // listUnmanaged prints the machines of the selected shards that no record stands for.
-func listUnmanaged(ctx context.Context, env *Env, flags *shardFlags, format output.Format, group string) error {
+func listUnmanaged(ctx context.Context, env *Env, flags *shardFlags, format output.Format, group string, chosen *choice) error {
 	items, err := gather(ctx, env, flags, func(ctx context.Context, s *shard) ([]output.Item[*nstancev1.HeldVM], error) {
 		response, err := s.api.ListHeldVMs(ctx, &emptypb.Empty{})
 		if err != nil {
@@ -27,7 +28,7 @@ func listUnmanaged(ctx context.Context, env *Env, flags *shardFlags, format outp
 		}
 		return items, nil
 	})
-	return printList(env.Out, format, unmanagedView(env.Now), items, err)
+	return printChosen(env.Out, format, unmanagedView(env.Now), items, err, chosen, func(*nstancev1.HeldVM) []string { return nil })
 }
 
 func unmanagedView(now func() time.Time) output.View[*nstancev1.HeldVM] {
@@ -47,7 +48,8 @@ func unmanagedView(now func() time.Time) output.View[*nstancev1.HeldVM] {
 }
 
 func newInstanceAdoptCommand(env *Env, flags *shardFlags) *cobra.Command {
-	return &cobra.Command{
+	var how *changeFlags
+	cmd := &cobra.Command{
 		Use:   "adopt PROVIDER_ID...",
 		Short: "Make unmanaged machines instances of the groups that their tags name",
 		Long: `Make unmanaged machines instances of the groups that their tags name. A machine is
@@ -59,18 +61,23 @@ machine becomes too many and goes. Raise the size first to keep them all. Only
 operators of the tenants in server.admin_tenants may do this.`,
 		Example: `  nstance-admin instance list --unmanaged
   nstance-admin instance adopt i-0123456789abcdef0`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeUnmanaged(env, flags),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-				return adoptMachines(ctx, env, s, args)
+				return adoptMachines(ctx, env, s, args, how)
 			})
 		},
 	}
+	how = addDryRunFlag(cmd)
+	return cmd
 }
 
 // adoptMachines tries all, whatever becomes of one.
-func adoptMachines(ctx context.Context, env *Env, s *shard, providerIDs []string) error {
+func adoptMachines(ctx context.Context, env *Env, s *shard, providerIDs []string, how *changeFlags) error {
+	if how.dryRun {
+		return showUnmanaged(ctx, env, s, providerIDs)
+	}
 	var failed failures
 	for _, id := range providerIDs {
 		in, err := s.api.AdoptVM(ctx, &nstancev1.AdoptVMRequest{ProviderInstanceId: id})
@@ -80,6 +87,25 @@ func adoptMachines(ctx context.Context, env *Env, s *shard, providerIDs []string
 		}
 		fmt.Fprintf(env.Out, "%smachine %s: adopted as instance %s of group %s, tenant %s\n",
 			s.prefix(), id, in.GetInstanceId(), in.GetGroup(), in.GetTenant())
+	}
+	return failed.err()
+}
+
+// showUnmanaged says what adoption would make of machines.
+func showUnmanaged(ctx context.Context, env *Env, s *shard, providerIDs []string) error {
+	response, err := s.api.ListHeldVMs(ctx, &emptypb.Empty{})
+	if err != nil {
+		return err
+	}
+	var failed failures
+	for _, id := range providerIDs {
+		i := slices.IndexFunc(response.GetVms(), func(vm *nstancev1.HeldVM) bool { return vm.GetProviderInstanceId() == id })
+		if i < 0 {
+			failed.add(fmt.Errorf("machine %s: it is not among the unmanaged ones, which 'instance list --unmanaged' shows", id))
+			continue
+		}
+		vm := response.GetVms()[i]
+		fmt.Fprintf(env.Out, "%smachine %s: would be adopted into group %s, tenant %s\n", s.prefix(), id, vm.GetGroup(), vm.GetTenant())
 	}
 	return failed.err()
 }

@@ -76,7 +76,7 @@ func printObjects[T client.Object](env *Env, format output.Format, kind string, 
 
 // printDescription prints an object: described for readers, whole for programs.
 func printDescription[T client.Object](env *Env, format output.Format, kind string, view output.View[T], o T, describe func() ([]hostview.Line, error)) error {
-	if format != output.Table && format != output.Wide {
+	if format.Shape() != output.Table && format.Shape() != output.Wide {
 		return output.Object(env.Out, format, view, output.Item[T]{Message: plain(o, kind)})
 	}
 	lines, err := describe()

@@ -46,7 +46,7 @@ configuration; -o wide says what to do about it.`,
 		Example: `  nstance-admin machine list
   nstance-admin machine list -l hosts.nstance.dev/group=gpu -o wide
   nstance-admin machine list --watch -o json`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			labels, err := parseLabels(selector)
@@ -85,7 +85,7 @@ for, and which configurations select it. Of several that do, the one with the
 highest priority gets the machine; the others say why they lose it.`,
 		Example: `  nstance-admin machine get knd068a3cp3thz5z2mv1gejwftabc
   nstance-admin machine get knd068a3cp3thz5z2mv1gejwftabc --watch`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeObjects(env, flags, machineNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := flags.client(env)
@@ -131,7 +131,7 @@ machine or on all whose labels match. A MachineOperation is made; its name is pr
 waiting alone.`,
 		Example: `  nstance-admin machine op example.com/packetCapture --machine knd068a3cp3thz5z2mv1gejwftabc --param seconds=30 --wait
   nstance-admin machine op reboot -l hosts.nstance.dev/group=web --max-concurrent 5 --wait`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Operation = args[0]
@@ -194,7 +194,7 @@ says it in full. An operation on a selector is followed by those of its machines
 		Example: `  nstance-admin operation list
   nstance-admin operation list -l hosts.nstance.dev/machine=knd068a3cp3thz5z2mv1gejwftabc
   nstance-admin operation list --watch -o json`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			labels, err := parseLabels(selector)
@@ -232,7 +232,7 @@ func newOperationGetCommand(env *Env, flags *kubeFlags) *cobra.Command {
 the operations of its machines that are not complete.`,
 		Example: `  nstance-admin operation get reboot-7kq2x
   nstance-admin operation get reboot-7kq2x --watch`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeObjects(env, flags, operationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := flags.client(env)
@@ -271,7 +271,7 @@ and is left alone. Of one on a selector all that are not claimed are cancelled; 
 go on.`,
 		Example: `  nstance-admin operation cancel reboot-7kq2x
   nstance-admin operation cancel reboot-7kq2x trace-web`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeObjects(env, flags, operationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := flags.client(env)

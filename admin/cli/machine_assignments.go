@@ -32,10 +32,10 @@ listed if it could build a node machine.`,
 		Example: `  nstance-admin machine assignments
   nstance-admin machine assignments --all-shards -o wide
   nstance-admin machine assignments -o json`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flags := addShardFlags(cmd)
+	flags := addShardFlags(env, cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		items, err := gather(cmd.Context(), env, flags, assignmentsOf)
 		return printList(env.Out, format, assignmentView(env.Now), items, err)
@@ -194,9 +194,9 @@ that. Operations put the machines on hold that they are about; this command is f
 work that is done by hand.`,
 		Example: `  nstance-admin machine hold knd068a3cp3thz5z2mv1gejwftabc --reason power --for 2h
   nstance-admin machine hold knd068a3cp3thz5z2mv1gejwftabc --reason reboot --dry-run`,
-		Args: cobra.MinimumNArgs(1),
+		Args: usedArgs,
 	}
-	flags := addShardFlags(cmd)
+	flags := addShardFlags(env, cmd)
 	cmd.ValidArgsFunction = completeInstances(env, flags)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "what for: reboot, repave or power")
 	cmd.Flags().DurationVar(&span, "for", 0, "how long; 0: as long as the server allows")
@@ -236,9 +236,9 @@ switched off is replaced, one that is silent when three reports are missing from
 With --reason a hold for another reason stays.`,
 		Example: `  nstance-admin machine unhold knd068a3cp3thz5z2mv1gejwftabc
   nstance-admin machine unhold knd068a3cp3thz5z2mv1gejwftabc --reason power`,
-		Args: cobra.MinimumNArgs(1),
+		Args: usedArgs,
 	}
-	flags := addShardFlags(cmd)
+	flags := addShardFlags(env, cmd)
 	cmd.ValidArgsFunction = completeInstances(env, flags)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "only a hold for this: reboot, repave or power")
 	f.add(cmd)

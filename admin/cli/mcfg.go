@@ -39,7 +39,7 @@ machine was assigned to; MACHINES are those that would be built from it.`,
 		Example: `  nstance-admin mcfg list
   nstance-admin mcfg list -o wide
   nstance-admin mcfg list --watch`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := flags.client(env)
@@ -72,7 +72,7 @@ func newMcfgGetCommand(env *Env, flags *kubeFlags) *cobra.Command {
 another configuration gets, with the reason, and its versions.`,
 		Example: `  nstance-admin mcfg get gpu
   nstance-admin mcfg get gpu -o yaml`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeObjects(env, flags, configurationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := flags.client(env)
@@ -115,7 +115,7 @@ instance is about to be replaced, or its group is rotating. Nodes are read with 
 kubeconfig; where they are in another cluster, name its context with --nodes-context.`,
 		Example: `  nstance-admin mcfg rollout gpu --dry-run
   nstance-admin mcfg rollout gpu --dry-run -o json`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeObjects(env, flags, configurationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !dry {
@@ -168,8 +168,8 @@ func dryRun(ctx context.Context, env *Env, api, nodes *kubeclient.Client, format
 		in.Strategy.Rolling = true
 	}
 	view := hostview.Rollout(c.Name, by, in, rollout.Decide(in, now))
-	switch format {
-	case output.JSON, output.YAML:
+	switch format.Shape() {
+	case output.JSON:
 		return output.Value(env.Out, format, view)
 	case output.Name:
 		for _, t := range view.Machines {

@@ -33,7 +33,7 @@ nstance-admin mcfg render for what they follow from.`,
   nstance-admin mcfg diff gpu 4
   nstance-admin mcfg diff gpu 3 4 -o json
   nstance-admin mcfg diff gpu 3 4 --machine knd068a3cp3thz5z2mv1gejwfta01`,
-		Args:              cobra.RangeArgs(2, 3),
+		Args:              usedArgs,
 		ValidArgsFunction: completeObjects(env, flags, configurationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var numbers []int32
@@ -91,8 +91,8 @@ func diffTemplates(ctx context.Context, env *Env, api *kubeclient.Client, format
 	if err != nil {
 		return err
 	}
-	switch format {
-	case output.JSON, output.YAML:
+	switch format.Shape() {
+	case output.JSON:
 		return output.Value(env.Out, format, differences)
 	case output.Name:
 		for _, d := range differences {

@@ -23,7 +23,7 @@ machine is assigned to it, and locked from then on; MACHINES refer to it and kee
 it from being deleted. To go back, name one in spec.configurationRef of a machine.`,
 		Example: `  nstance-admin mcfg history gpu
   nstance-admin mcfg history gpu -o wide`,
-		Args:              cobra.ExactArgs(1),
+		Args:              usedArgs,
 		ValidArgsFunction: completeObjects(env, flags, configurationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := flags.client(env)

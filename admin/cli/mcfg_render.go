@@ -52,7 +52,7 @@ where they come from.`,
 		Example: `  nstance-admin mcfg render gpu --machine knd068a3cp3thz5z2mv1gejwfta01
   nstance-admin mcfg render gpu 4 --machine knd068a3cp3thz5z2mv1gejwfta01 -o name
   nstance-admin mcfg render gpu --machine knd068a3cp3thz5z2mv1gejwfta01 --file slot:/etc/kubernetes/kubelet.yaml`,
-		Args:              cobra.RangeArgs(1, 2),
+		Args:              usedArgs,
 		ValidArgsFunction: completeObjects(env, flags, configurationNames),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if of.machine == "" {
@@ -223,8 +223,8 @@ func printPlan(env *Env, format output.Format, plan render.Plan, file string) er
 	for _, d := range plan.Persist {
 		out.Persist = append(out.Persist, d.Path)
 	}
-	switch format {
-	case output.JSON, output.YAML:
+	switch format.Shape() {
+	case output.JSON:
 		return output.Value(env.Out, format, out)
 	case output.Name:
 		for _, f := range out.Files {
@@ -263,8 +263,8 @@ func diffFiles(ctx context.Context, env *Env, r *rendering, format output.Format
 		return err
 	}
 	differences := machinefiles.Diff(before, after)
-	switch format {
-	case output.JSON, output.YAML:
+	switch format.Shape() {
+	case output.JSON:
 		if differences == nil {
 			differences = []machinefiles.Difference{}
 		}

@@ -14,76 +14,196 @@ import (
 // scopeGroup is the scope of a pause that names a group.
 const scopeGroup = "group"
 
-func newPauseCommand(env *Env) *cobra.Command {
-	var reason string
-	var span time.Duration
+// A scope is what a pause is about.
+type scope struct {
+	noun    string // group, tenant or shard
+	operand string // of the usage line, after the verb; may be empty
+	is      string // as help names it
+}
+
+var (
+	groupScope  = scope{scopeGroup, " GROUP", "a group"}
+	tenantScope = scope{"tenant", "", "all groups of the tenant"}
+	shardScope  = scope{"shard", "", "the whole shard, which is for administrators"}
+)
+
+const pauseHelp = `What groups should be can still be changed, decisions are made and shown, and nothing
+of it is carried out before the pause ends: at its time, or with "resume". To pause again
+replaces the pause.`
+
+// newScopePauseCommand is "group pause", "tenant pause" or "shard pause".
+func newScopePauseCommand(env *Env, flags *shardFlags, what scope) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "pause group GROUP | tenant | shard",
-		Short: "Hold back creates, deletes and rotation",
-		Long: `Hold back creates, deletes and rotation in a group, in the tenant, or in the
-whole shard, which is for administrators. What groups should be can still be
-changed, decisions are made and shown, and nothing of it is carried out before
-the pause ends: at its time, or with "resume". To pause a scope again replaces its
-pause.`,
-		Example: `  nstance-admin pause group web --reason "moving the database"
-  nstance-admin pause shard --reason "provider incident 4711" --for 2h`,
-		Args:      scopeArgs,
-		ValidArgs: []string{scopeGroup, "tenant", "shard"},
+		Use:     "pause" + what.operand,
+		Short:   "Block creates, deletes and rotation in " + what.is,
+		Long:    "Block creates, deletes and rotation in " + what.is + ".\n" + pauseHelp,
+		Example: "  nstance-admin " + what.noun + " pause" + what.example() + ` --reason "moving the database" --for 2h`,
+		Args:    usedArgs,
 	}
-	flags := addShardFlags(cmd)
-	cmd.ValidArgsFunction = completeScope(env, flags)
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who find it paused")
-	cmd.Flags().DurationVar(&span, "for", 0, "how long; 0: until it is resumed")
-	_ = cmd.MarkFlagRequired("reason")
+	cmd.ValidArgsFunction = what.complete(env, flags)
+	pause := addPauseFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if span < 0 {
-			return usagef("--for %v is negative", span)
-		}
-		req := &nstancev1.SetPauseRequest{Scope: args[0], Group: args[len(args)-1], Reason: reason}
-		if len(args) == 1 {
-			req.Group = ""
-		}
-		if span > 0 {
-			req.Until = timestamppb.New(env.Now().Add(span))
-		}
-		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-			pause, err := s.api.SetPause(ctx, req)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(env.Out, "%s%s: paused %s\n", s.prefix(), scopeName(args), pauseEnd(pause))
-			return nil
-		})
+		return pause.set(cmd.Context(), env, flags, append([]string{what.noun}, args...))
 	}
 	return cmd
 }
 
-func newResumeCommand(env *Env) *cobra.Command {
+// newScopeResumeCommand is "group resume", "tenant resume" or "shard resume".
+func newScopeResumeCommand(env *Env, flags *shardFlags, what scope) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "resume group GROUP | tenant | shard",
-		Short: "End a pause",
-		Long: `End the pause of a group, of the tenant, or of the whole shard, which is for
-administrators. A pause of another scope stays: a group in a paused tenant stays
-paused.`,
-		Example:   `  nstance-admin resume group web`,
+		Use:     "resume" + what.operand,
+		Short:   "End the pause of " + what.is,
+		Long:    "End the pause of " + what.is + ". A pause of another scope stays: a group in a\npaused tenant stays paused.",
+		Example: "  nstance-admin " + what.noun + " resume" + what.example(),
+		Args:    usedArgs,
+	}
+	cmd.ValidArgsFunction = what.complete(env, flags)
+	how := addDryRunFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return resume(cmd.Context(), env, flags, append([]string{what.noun}, args...), how)
+	}
+	return cmd
+}
+
+func (w scope) example() string {
+	if w.operand == "" {
+		return ""
+	}
+	return " web"
+}
+
+func (w scope) complete(env *Env, flags *shardFlags) completion {
+	if w.operand == "" {
+		return cobra.NoFileCompletions
+	}
+	return completeGroups(env, flags)
+}
+
+// newPauseCommand is the old form of the commands: "pause group GROUP" and so on.
+func newPauseCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:       "pause group GROUP | tenant | shard",
+		Short:     "Block creates, deletes and rotation",
+		Long:      "Block creates, deletes and rotation in a group, in the tenant, or in the whole shard.\n" + pauseHelp,
 		Args:      scopeArgs,
 		ValidArgs: []string{scopeGroup, "tenant", "shard"},
+		Hidden:    true,
 	}
-	flags := addShardFlags(cmd)
+	flags := addShardFlags(env, cmd)
 	cmd.ValidArgsFunction = completeScope(env, flags)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		req := &nstancev1.ClearPauseRequest{Scope: args[0]}
-		if len(args) == 2 {
-			req.Group = args[1]
-		}
-		return onEachShard(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-			if _, err := s.api.ClearPause(ctx, req); err != nil {
+	pause := addPauseFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return pause.set(cmd.Context(), env, flags, args) }
+	return cmd
+}
+
+// pauseFlags describe a pause.
+type pauseFlags struct {
+	reason string
+	span   time.Duration
+	how    *changeFlags
+}
+
+func addPauseFlags(cmd *cobra.Command) *pauseFlags {
+	p := &pauseFlags{how: addDryRunFlag(cmd)}
+	cmd.Flags().StringVar(&p.reason, "reason", "", "why, for those who find it paused")
+	cmd.Flags().DurationVar(&p.span, "for", 0, "how long; 0: until it is resumed")
+	_ = cmd.MarkFlagRequired("reason")
+	return p
+}
+
+// set pauses a scope, whose name follows it if it is a group.
+func (p *pauseFlags) set(ctx context.Context, env *Env, flags *shardFlags, args []string) error {
+	if p.span < 0 {
+		return usagef("--for %v is negative", p.span)
+	}
+	req := &nstancev1.SetPauseRequest{Scope: args[0], Reason: p.reason}
+	if len(args) == 2 {
+		req.Group = args[1]
+	}
+	if p.span > 0 {
+		req.Until = timestamppb.New(env.Now().Add(p.span))
+	}
+	return onEachShard(ctx, env, flags, func(ctx context.Context, s *shard) error {
+		if p.how.dryRun {
+			if err := checkScope(ctx, s, args); err != nil {
 				return err
 			}
-			fmt.Fprintf(env.Out, "%s%s: resumed\n", s.prefix(), scopeName(args))
+			fmt.Fprintf(env.Out, "%s%s: would be paused %s\n", s.prefix(), scopeName(args), pauseEnd(&nstancev1.Pause{Until: req.GetUntil()}))
 			return nil
-		})
+		}
+		pause, err := s.api.SetPause(ctx, req)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(env.Out, "%s%s: paused %s\n", s.prefix(), scopeName(args), pauseEnd(pause))
+		return nil
+	})
+}
+
+// checkScope is an error where a scope names a group that does not exist.
+func checkScope(ctx context.Context, s *shard, args []string) error {
+	if len(args) < 2 {
+		return nil
 	}
+	_, err := findGroup(ctx, s, args[1])
+	return err
+}
+
+// newResumeCommand is the old form of the commands: "resume group GROUP" and so on.
+func newResumeCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:       "resume group GROUP | tenant | shard",
+		Short:     "End a pause",
+		Args:      scopeArgs,
+		ValidArgs: []string{scopeGroup, "tenant", "shard"},
+		Hidden:    true,
+	}
+	flags := addShardFlags(env, cmd)
+	cmd.ValidArgsFunction = completeScope(env, flags)
+	how := addDryRunFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return resume(cmd.Context(), env, flags, args, how) }
+	return cmd
+}
+
+func resume(ctx context.Context, env *Env, flags *shardFlags, args []string, how *changeFlags) error {
+	return onEachShard(ctx, env, flags, func(ctx context.Context, s *shard) error {
+		return resumeOn(ctx, env, s, args, how.dryRun)
+	})
+}
+
+// resumeOn ends the pause of a scope on one shard.
+func resumeOn(ctx context.Context, env *Env, s *shard, args []string, dryRun bool) error {
+	req := &nstancev1.ClearPauseRequest{Scope: args[0]}
+	if len(args) == 2 {
+		req.Group = args[1]
+	}
+	done := "resumed"
+	if dryRun {
+		if err := checkScope(ctx, s, args); err != nil {
+			return err
+		}
+		done = "would be resumed"
+	} else if _, err := s.api.ClearPause(ctx, req); err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Out, "%s%s: %s\n", s.prefix(), scopeName(args), done)
+	return nil
+}
+
+// pauseGroup pauses a group of one shard until it is resumed.
+func pauseGroup(ctx context.Context, env *Env, s *shard, group, reason string) error {
+	pause, err := s.api.SetPause(ctx, &nstancev1.SetPauseRequest{Scope: scopeGroup, Group: group, Reason: reason})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(env.Out, "%sgroup %s: paused %s\n", s.prefix(), group, pauseEnd(pause))
+	return nil
+}
+
+func newTenantCommand(env *Env) *cobra.Command {
+	cmd := newParentCommand("tenant", "Pause and resume all groups of the tenant")
+	flags := addShardFlags(env, cmd)
+	cmd.AddCommand(newScopePauseCommand(env, flags, tenantScope), newScopeResumeCommand(env, flags, tenantScope))
 	return cmd
 }
 

@@ -12,7 +12,14 @@ import (
 	"nstance.dev/server/config"
 )
 
+// newPlanCommand is the old form of "shard config plan".
 func newPlanCommand(env *Env) *cobra.Command {
+	cmd := newShardConfigPlanCommand(env)
+	cmd.Hidden = true
+	return cmd
+}
+
+func newShardConfigPlanCommand(env *Env) *cobra.Command {
 	var format output.Format
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
@@ -24,12 +31,12 @@ for operators of the tenants in server.admin_tenants.
 
 Groups that would not change are left out. CREATES leaves replacements out;
 REPLACES are made one after the other, the new machine first.`,
-		Example: `  nstance-admin plan config/us-west-2a.jsonc
-  nstance-admin plan - -o json < new.jsonc`,
-		Args: cobra.ExactArgs(1),
+		Example: `  nstance-admin shard config plan config/us-west-2a.jsonc
+  nstance-admin shard config plan - -o json < new.jsonc`,
+		Args: usedArgs,
 	}
-	flags := addShardFlags(cmd)
-	addOutputFlag(cmd, &format)
+	flags := addShardFlags(env, cmd)
+	addListFlags(cmd, &format)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, err := readInput(env, args[0], maxConfigSize)
 		if err != nil {

@@ -69,12 +69,12 @@ func NewRootCommand(env *Env) *cobra.Command {
 	root := newParentCommand("nstance-admin", "Administrate clusters of Nstance",
 		newGroupCommand(env), newInstanceCommand(env), newWatchCommand(env), newEventsCommand(env), newTopCommand(env),
 		newExplainCommand(env), newDescribeCommand(env), newPlanCommand(env), newDemandCommand(env), newPauseCommand(env), newResumeCommand(env),
-		newMachineCommand(env), newMcfgCommand(env), newOperationCommand(env), newConfigCommand(env), newClusterCommand(env), newVersionCommand(env))
+		newMachineCommand(env), newMcfgCommand(env), newOperationCommand(env), newShardCommand(env), newTenantCommand(env), newConfigCommand(env), newWhoamiCommand(env), newDoctorCommand(env), newSupportBundleCommand(env), newClusterCommand(env), newVersionCommand(env))
 	root.Long = `nstance-admin looks at and changes what a cluster of Nstance runs.
 
 Commands about groups, instances and configuration talk to the servers of one
-shard or of all. Which cluster and as whom, a context file says (--context or
-NSTANCE_ADMIN_CONTEXT), or --servers and --identity-dir. The commands of
+shard or of all. Which cluster and as whom, a context says (--context or
+NSTANCE_ADMIN_CONTEXT; "config use-context" keeps one), or --servers and --identity-dir. The commands of
 "cluster" work on the storage of a cluster directly, without any server, and those of
 "machine", "mcfg" and "operation" talk to the API server of a Kubernetes cluster.`
 	root.Example = `  export NSTANCE_ADMIN_CONTEXT=.dev/admin.json

@@ -28,17 +28,24 @@ type shardFlags struct {
 const defaultTimeout = 30 * time.Second
 
 // addShardFlags gives a command and all below it the flags of shards.
-func addShardFlags(cmd *cobra.Command) *shardFlags {
+func addShardFlags(env *Env, cmd *cobra.Command) *shardFlags {
 	f := &shardFlags{}
+	f.addTo(env, cmd)
+	return f
+}
+
+func (f *shardFlags) addTo(env *Env, cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&f.Context, "context", "", "context `FILE` with servers and identity (NSTANCE_ADMIN_CONTEXT)")
+	flags.StringVar(&f.Config, "config", "", configFlagHelp)
+	flags.StringVar(&f.Context, "context", "", "context with servers and identity: a `NAME` in the configuration file, or a file (NSTANCE_ADMIN_CONTEXT)")
 	flags.StringVar(&f.Servers, "servers", "", "addresses of the servers' operator API (port 8993), `SHARD=HOST:PORT,...` (NSTANCE_ADMIN_SERVERS)")
 	flags.StringVar(&f.IdentityDir, "identity-dir", "", "`DIR` with ca.crt, identity.crt and identity.key (NSTANCE_ADMIN_IDENTITY_DIR)")
 	flags.StringVar(&f.Shard, "shard", "", "the `SHARD` to work on (NSTANCE_ADMIN_SHARD)")
 	flags.BoolVar(&f.AllShards, "all-shards", false, "work on every shard")
 	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "how long to try, per shard; 10m with --wait")
 	cmd.MarkFlagsMutuallyExclusive("shard", "all-shards")
-	return f
+	_ = cmd.MarkPersistentFlagFilename("config", "yaml", "yml")
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts(env, &f.Config))
 }
 
 // shard is a connection to one shard.
@@ -72,21 +79,26 @@ func (s *shard) prefix() string {
 	return s.label + ": "
 }
 
+// selectShards returns what the flags select, and the identity that goes there.
+func selectShards(env *Env, f *shardFlags) (shardclient.Selection, *shardclient.Identity, error) {
+	selection, err := shardclient.Resolve(f.Flags, env.Getenv)
+	if err != nil {
+		return selection, nil, err
+	}
+	if selection.IdentityDir == "" {
+		selection.IdentityDir = filepath.Join(env.TempDir, clusterops.TempIdentityDir)
+		if err := clusterops.CheckPrivateDir(selection.IdentityDir); err != nil {
+			return selection, nil, fmt.Errorf("identity: name its folder with --identity-dir or a context; the default does not do: %w", err)
+		}
+	}
+	id, err := shardclient.LoadIdentity(selection.IdentityDir, selection.ClusterID, selection.Tenant, env.Now())
+	return selection, id, err
+}
+
 // openShards connects to what the flags select; the caller closes with the
 // function that it gets.
 func openShards(env *Env, f *shardFlags) ([]*shard, func(), error) {
-	selection, err := shardclient.Resolve(f.Flags, env.Getenv)
-	if err != nil {
-		return nil, nil, err
-	}
-	dir := selection.IdentityDir
-	if dir == "" {
-		dir = filepath.Join(env.TempDir, clusterops.TempIdentityDir)
-		if err := clusterops.CheckPrivateDir(dir); err != nil {
-			return nil, nil, fmt.Errorf("identity: name its folder with --identity-dir or a context file; the default does not do: %w", err)
-		}
-	}
-	id, err := shardclient.LoadIdentity(dir, selection.ClusterID, selection.Tenant, env.Now())
+	selection, id, err := selectShards(env, f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -163,17 +175,24 @@ func itemOf[T proto.Message](s *shard, message T) output.Item[T] {
 }
 
 // addOutputFlag gives a command the flag -o. Its help and completion offer the given
-// formats; all of them if there are none.
-func addOutputFlag(cmd *cobra.Command, format *output.Format, offered ...output.Format) {
-	names := output.Formats()
-	if len(offered) > 0 {
-		names = nil
-		for _, f := range offered {
-			names = append(names, f.String())
-		}
-	}
-	*format = output.Table
+// kinds, the first by default; all of them if there are none.
+func addOutputFlag(cmd *cobra.Command, format *output.Format, offered ...output.Kind) {
+	*format = output.Offering(offered...)
+	names := format.Offers()
 	last := len(names) - 1
 	cmd.Flags().VarP(format, "output", "o", "`FORMAT`: "+strings.Join(names[:last], ", ")+" or "+names[last])
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addListFlags gives a command that prints a list the flag -o and what goes with it.
+func addListFlags(cmd *cobra.Command, format *output.Format, offered ...output.Kind) {
+	addOutputFlag(cmd, format, offered...)
+	cmd.Flags().BoolVar(&format.NoHeaders, "no-headers", false, "leave the headers of tables out")
+	cmd.Flags().StringVar(&format.SortBy, "sort-by", "", "sort by this `FIELD` of the JSON, such as .created_at")
+}
+
+// addStreamFlags gives a command that prints a stream the flag -o and what goes with it.
+func addStreamFlags(cmd *cobra.Command, format *output.Format) {
+	addOutputFlag(cmd, format)
+	cmd.Flags().BoolVar(&format.NoHeaders, "no-headers", false, "leave the headers of tables out")
 }

@@ -29,10 +29,10 @@ is printed when something in it has changed.`,
 		Example: `  nstance-admin top
   nstance-admin top --interval 5s --all-shards
   nstance-admin top --rounds 1`,
-		Args:              cobra.NoArgs,
+		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	flags := addShardFlags(cmd)
+	flags := addShardFlags(env, cmd)
 	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "between two looks; at least 100ms")
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "how many looks; 0: until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -111,7 +111,7 @@ func frameOf(ctx context.Context, s *shard, w *bytes.Buffer) error {
 	}
 	fmt.Fprintf(w, "shard %s  cluster %s  term %d  server %s  groups %d  running %d of %d\n",
 		info.GetShard(), info.GetClusterId(), info.GetTerm(), output.Cell(info.GetVersion()), len(items), running, wanted)
-	return output.List(w, output.Table, topView(), items)
+	return output.List(w, output.As(output.Table), topView(), items)
 }
 
 func topView() output.View[*nstancev1.GroupStatus] {

@@ -42,22 +42,6 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Differences are whole: what one text is made of follows from the other and the lines.
-func TestLines(t *testing.T) {
-	for _, tt := range []struct{ name, from, to, want string }{
-		{"equal", "a\nb\n", "a\nb\n", ""},
-		{"one line", "a\nb\nc\n", "a\nx\nc\n", " a|-b|+x| c"},
-		{"added", "", "a\n", "+a"},
-		{"removed", "a\nb\n", "", "-a|-b"},
-		{"far away", "1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\n4\n5\n6\nx\n", " 5| 6|-7|+x"},
-		{"two places", "x\n2\n3\n4\n5\n6\n7\n8\ny\n", "a\n2\n3\n4\n5\n6\n7\n8\nb\n", "-x|+a| 2| 3|...| 7| 8|-y|+b"},
-	} {
-		if got := strings.Join(lines(tt.from, tt.to), "|"); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestDiff(t *testing.T) {
 	from := render.Plan{
 		Files: []render.File{{Place: render.Slot, Path: "/a", Mode: 0o644, Content: "x\n"}, {Place: render.Slot, Path: "/b", Link: "/a"}, {Place: render.OnHost, Path: "/c", Mode: 0o644, Content: "y\n"}},

@@ -34,10 +34,13 @@ type Item[T any] struct {
 }
 
 // List prints items in the given format: in JSON and YAML as one array, which an
-// empty list is too.
+// empty list is too. They are sorted first, if the format says so.
 func List[T any](w io.Writer, format Format, view View[T], items []Item[T]) error {
-	switch format {
-	case JSON, YAML:
+	if err := Sort(items, format.SortBy); err != nil {
+		return err
+	}
+	switch format.Shape() {
+	case JSON:
 		list := make([]json.RawMessage, 0, len(items))
 		for _, item := range items {
 			data, err := marshal(item)
@@ -57,12 +60,12 @@ func List[T any](w io.Writer, format Format, view View[T], items []Item[T]) erro
 		}
 		return nil
 	}
-	return view.table(w, format, true, items)
+	return view.table(w, format, items)
 }
 
 // Object prints one item: in JSON and YAML as an object.
 func Object[T any](w io.Writer, format Format, view View[T], item Item[T]) error {
-	if format != JSON && format != YAML {
+	if format.Shape() != JSON {
 		return List(w, format, view, []Item[T]{item})
 	}
 	data, err := marshal(item)
@@ -110,8 +113,8 @@ func withShard(shard string, object []byte) (json.RawMessage, error) {
 	return append(out, '}'), nil
 }
 
-// Value prints what is no message of the API, in JSON or YAML, with the names of
-// its JSON tags.
+// Value prints what is no message of the API, in JSON, YAML or by a template, with the
+// names of its JSON tags.
 func Value(w io.Writer, format Format, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -121,13 +124,17 @@ func Value(w io.Writer, format Format, v any) error {
 }
 
 func document(w io.Writer, format Format, data []byte) error {
-	if format == YAML {
+	switch format.Kind() {
+	case JSONPath, GoTemplate, CustomColumns:
+		return format.byTemplate(w, data)
+	case YAML:
 		text, err := yaml.JSONToYAML(data)
 		if err != nil {
 			return fmt.Errorf("print yaml: %w", err)
 		}
 		_, err = w.Write(text)
 		return err
+	default: // JSON
 	}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, data, "", "  "); err != nil {
@@ -140,9 +147,9 @@ func document(w io.Writer, format Format, data []byte) error {
 
 // table prints rows below a header. An empty list prints nothing at all but the
 // header, so that it still shows what was asked for.
-func (v View[T]) table(w io.Writer, format Format, header bool, items []Item[T]) error {
+func (v View[T]) table(w io.Writer, format Format, items []Item[T]) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	if header {
+	if !format.NoHeaders {
 		fmt.Fprintln(t, strings.Join(v.headers(format, anyShard(items)), "\t"))
 	}
 	for _, item := range items {
@@ -157,7 +164,7 @@ func (v View[T]) headers(format Format, shard bool) []string {
 		out = append(out, "SHARD")
 	}
 	for _, c := range v.Columns {
-		if format == Wide || !c.Wide {
+		if format.Kind() == Wide || !c.Wide {
 			out = append(out, c.Header)
 		}
 	}
@@ -170,7 +177,7 @@ func (v View[T]) cells(format Format, item Item[T]) []string {
 		out = append(out, item.Shard)
 	}
 	for _, c := range v.Columns {
-		if format == Wide || !c.Wide {
+		if format.Kind() == Wide || !c.Wide {
 			out = append(out, Cell(c.Value(item.Message)))
 		}
 	}

@@ -59,25 +59,25 @@ func TestEachFormat(t *testing.T) {
 	for _, format := range output.Formats() {
 		t.Run(format, func(t *testing.T) {
 			var b bytes.Buffer
-			if err := output.List(&b, output.Format(format), view, instances("")); err != nil {
+			if err := output.List(&b, output.As(output.Kind(format)), view, instances("")); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "list."+format, b.Bytes())
 
 			b.Reset()
-			if err := output.List(&b, output.Format(format), view, instances("s1")); err != nil {
+			if err := output.List(&b, output.As(output.Kind(format)), view, instances("s1")); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "shards."+format, b.Bytes())
 
 			b.Reset()
-			if err := output.Object(&b, output.Format(format), view, instances("")[0]); err != nil {
+			if err := output.Object(&b, output.As(output.Kind(format)), view, instances("")[0]); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "object."+format, b.Bytes())
 
 			b.Reset()
-			stream := output.NewStream(&b, output.Format(format), view)
+			stream := output.NewStream(&b, output.As(output.Kind(format)), view)
 			for _, item := range instances("s1") {
 				if err := stream.Print(item); err != nil {
 					t.Fatal(err)
@@ -89,9 +89,9 @@ func TestEachFormat(t *testing.T) {
 }
 
 func TestAnEmptyListIsAnArray(t *testing.T) {
-	for format, want := range map[output.Format]string{output.JSON: "[]\n", output.YAML: "[]\n", output.Name: "", output.Table: "INSTANCE   STATUS\n"} {
+	for format, want := range map[output.Kind]string{output.JSON: "[]\n", output.YAML: "[]\n", output.Name: "", output.Table: "INSTANCE   STATUS\n"} {
 		var b strings.Builder
-		if err := output.List(&b, format, view, nil); err != nil {
+		if err := output.List(&b, output.As(format), view, nil); err != nil {
 			t.Fatal(err)
 		}
 		if b.String() != want {
@@ -103,7 +103,7 @@ func TestAnEmptyListIsAnArray(t *testing.T) {
 func TestAShardIsAddedToAnyObject(t *testing.T) {
 	var b bytes.Buffer
 	item := output.Item[*nstancev1.AcknowledgeDrainedRequest]{Shard: "s1", Message: &nstancev1.AcknowledgeDrainedRequest{}}
-	if err := output.Object(&b, output.JSON, output.View[*nstancev1.AcknowledgeDrainedRequest]{}, item); err != nil {
+	if err := output.Object(&b, output.As(output.JSON), output.View[*nstancev1.AcknowledgeDrainedRequest]{}, item); err != nil {
 		t.Fatal(err)
 	}
 	var got map[string]any
@@ -117,7 +117,7 @@ func TestFormatRefusesUnknownWords(t *testing.T) {
 	if err := f.Set("xml"); err == nil || !strings.Contains(err.Error(), "table, wide, json, yaml, name") {
 		t.Errorf("error is %v", err)
 	}
-	if err := f.Set("yaml"); err != nil || f != output.YAML {
-		t.Errorf("%v, %v", f, err)
+	if err := f.Set("yaml"); err != nil || f.Kind() != output.YAML {
+		t.Errorf("%v, %v", f.Kind(), err)
 	}
 }

@@ -11,14 +11,18 @@ import (
 )
 
 // Stream prints items as they come, one line each: in JSON one object per line,
-// in YAML one document each. It is safe for concurrent use.
+// in YAML one document each, by a template one result each. It is safe for concurrent use.
 type Stream[T any] struct {
+	// Keep says whether an item is printed; nil: all are.
+	Keep func(Item[T]) (bool, error)
+
 	w      io.Writer
 	format Format
 	view   View[T]
 
-	mu     sync.Mutex
-	widths []int // of the table's columns so far; nil before the header
+	mu      sync.Mutex
+	widths  []int // of the table's columns so far; nil before the header
+	printed bool  // by a template
 }
 
 // NewStream returns a stream that prints to w.
@@ -31,8 +35,12 @@ func NewStream[T any](w io.Writer, format Format, view View[T]) *Stream[T] {
 func (s *Stream[T]) Print(items ...Item[T]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch s.format {
-	case JSON, YAML:
+	items, err := s.kept(items)
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	switch s.format.Shape() {
+	case JSON:
 		for _, item := range items {
 			if err := s.document(item); err != nil {
 				return err
@@ -50,13 +58,32 @@ func (s *Stream[T]) Print(items ...Item[T]) error {
 	return s.rows(items)
 }
 
+func (s *Stream[T]) kept(items []Item[T]) ([]Item[T], error) {
+	if s.Keep == nil {
+		return items, nil
+	}
+	var kept []Item[T]
+	for _, item := range items {
+		ok, err := s.Keep(item)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			kept = append(kept, item)
+		}
+	}
+	return kept, nil
+}
+
 // rows prints a header too if there has been none.
 func (s *Stream[T]) rows(items []Item[T]) error {
 	var rows [][]string
 	if s.widths == nil && len(items) > 0 {
 		headers := s.view.headers(s.format, anyShard(items))
 		s.widths = make([]int, len(headers))
-		rows = append(rows, headers)
+		if !s.format.NoHeaders {
+			rows = append(rows, headers)
+		}
 	}
 	for _, item := range items {
 		rows = append(rows, s.view.cells(s.format, item))
@@ -79,12 +106,19 @@ func (s *Stream[T]) document(item Item[T]) error {
 	if err != nil {
 		return err
 	}
-	if s.format == YAML {
+	switch s.format.Kind() {
+	case JSONPath, GoTemplate, CustomColumns:
+		format := s.format
+		format.NoHeaders = format.NoHeaders || s.printed
+		s.printed = true
+		return format.byTemplate(s.w, data)
+	case YAML:
 		if data, err = yaml.JSONToYAML(data); err != nil {
 			return fmt.Errorf("print yaml: %w", err)
 		}
 		_, err = fmt.Fprintf(s.w, "---\n%s", data)
 		return err
+	default: // JSON
 	}
 	_, err = fmt.Fprintf(s.w, "%s\n", data)
 	return err

@@ -1,6 +1,6 @@
 // Package shardclient connects to the servers of shards as an operator.
 //
-// [Resolve] turns flags, environment and context file into a [Selection]: which
+// [Resolve] turns flags, environment and context into a [Selection]: which
 // shards, at which addresses, with which identity. [Dial] makes of each a [Conn],
 // on which the generated client of the operator API works like on any other
 // gRPC connection.

@@ -66,9 +66,9 @@ func (id *Identity) check(cluster, tenant string, now time.Time) error {
 	}
 	switch {
 	case cluster != "" && id.Peer.Cluster != cluster:
-		return fmt.Errorf("it is of cluster %q, and the context file is about %q", id.Peer.Cluster, cluster)
+		return fmt.Errorf("it is of cluster %q, and the context is about %q", id.Peer.Cluster, cluster)
 	case tenant != "" && id.Peer.Tenant != tenant:
-		return fmt.Errorf("it is of tenant %q, and the context file is about %q", id.Peer.Tenant, tenant)
+		return fmt.Errorf("it is of tenant %q, and the context is about %q", id.Peer.Tenant, tenant)
 	case now.After(id.Peer.NotAfter):
 		return fmt.Errorf("the certificate has ended on %s; make a new one with nstance-admin cluster register-operator",
 			id.Peer.NotAfter.UTC().Format(time.RFC3339))

@@ -9,17 +9,29 @@ import (
 	"slices"
 	"strings"
 
+	"nstance.dev/admin/contexts"
 	"nstance.dev/protos/identity"
 )
 
-// ErrSelection is matched by every error about flags, variables and context file
+// ErrSelection is matched by every error about flags, variables and context
 // that do not say which servers are meant.
 var ErrSelection = errors.New("servers not selected")
 
+// SelectionError is about a context that cannot be read or does not exist. It
+// matches [ErrSelection].
+type SelectionError struct{ Err error }
+
+// Error is the text of the cause alone.
+func (e *SelectionError) Error() string { return e.Err.Error() }
+
+// Unwrap returns ErrSelection and the cause.
+func (e *SelectionError) Unwrap() []error { return []error{ErrSelection, e.Err} }
+
 // Flags are the settings from the command line. Each empty one is taken from its
-// environment variable, and then from the context file.
+// environment variable, and then from the context.
 type Flags struct {
-	Context     string // path of the context file
+	Config      string // path of the configuration file with contexts
+	Context     string // name in Config, or the path of a context file
 	Servers     string // shard1=host:port,shard2=host:port
 	IdentityDir string
 	Shard       string
@@ -43,15 +55,12 @@ type Selection struct {
 }
 
 // Resolve applies the order of precedence: a flag beats its environment
-// variable, which beats the context file. Without a shard, that of the context
-// file counts, or the only one there is.
+// variable, which beats the context. Without a shard, that of the context
+// counts, or the only one there is.
 func Resolve(flags Flags, getenv func(string) string) (Selection, error) {
-	var file ContextFile
-	if path := cmp.Or(flags.Context, getenv(identity.EnvAdminContext)); path != "" {
-		var err error
-		if file, err = ReadContextFile(path); err != nil {
-			return Selection{}, err
-		}
+	file, err := contextOf(flags, getenv)
+	if err != nil {
+		return Selection{}, err
 	}
 	servers, err := servers(cmp.Or(flags.Servers, getenv(identity.EnvAdminServers)), file)
 	if err != nil {
@@ -76,20 +85,34 @@ func Resolve(flags Flags, getenv func(string) string) (Selection, error) {
 	return s, nil
 }
 
+// contextOf returns the context that is named, or else the current one. The current
+// one is left alone where servers and identity are named one by one.
+func contextOf(flags Flags, getenv func(string) string) (contexts.Context, error) {
+	if cmp.Or(flags.Context, getenv(identity.EnvAdminContext)) == "" && flags.Config == "" &&
+		cmp.Or(flags.Servers, getenv(identity.EnvAdminServers)) != "" && cmp.Or(flags.IdentityDir, getenv(identity.EnvAdminIdentityDir)) != "" {
+		return contexts.Context{}, nil
+	}
+	selected, err := contexts.Select(flags.Config, flags.Context, getenv)
+	if err != nil {
+		return contexts.Context{}, &SelectionError{err}
+	}
+	return selected.Context, nil
+}
+
 // servers returns the addresses per shard. Those that were named one by one
-// replace all of the context file.
-func servers(flag string, file ContextFile) (map[string][]string, error) {
+// replace all of the context.
+func servers(flag string, file contexts.Context) (map[string][]string, error) {
 	if flag != "" {
 		return ParseServers(flag)
 	}
 	all := map[string][]string{}
 	for shard, list := range file.Servers {
 		if err := identity.ValidateName(shard); err != nil {
-			return nil, fmt.Errorf("%w servers of the context file: shard: %w", ErrSelection, err)
+			return nil, fmt.Errorf("%w servers of the context: shard: %w", ErrSelection, err)
 		}
 		for address := range strings.SplitSeq(list, ",") {
 			if err := checkAddress(address); err != nil {
-				return nil, fmt.Errorf("%w servers of the context file: shard %s: %w", ErrSelection, shard, err)
+				return nil, fmt.Errorf("%w servers of the context: shard %s: %w", ErrSelection, shard, err)
 			}
 			all[shard] = append(all[shard], address)
 		}
@@ -98,7 +121,7 @@ func servers(flag string, file ContextFile) (map[string][]string, error) {
 		all[shard] = []string{}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%w name a context file with --context or %s, or servers with --servers or %s",
+		return nil, fmt.Errorf("%w name a context with --context or %s, make one current with 'nstance-admin config use-context', or name servers with --servers or %s",
 			ErrSelection, identity.EnvAdminContext, identity.EnvAdminServers)
 	}
 	return all, nil
@@ -135,8 +158,8 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// leaderFileShard returns the shard that a context file's leader file belongs to.
-func leaderFileShard(file ContextFile) string {
+// leaderFileShard returns the shard that a context's leader file belongs to.
+func leaderFileShard(file contexts.Context) string {
 	if file.Shard == "" && len(file.Servers) == 1 {
 		for shard := range file.Servers {
 			return shard
@@ -145,7 +168,7 @@ func leaderFileShard(file ContextFile) string {
 	return file.Shard
 }
 
-func shards(flags Flags, getenv func(string) string, file ContextFile, servers map[string][]string) ([]string, error) {
+func shards(flags Flags, getenv func(string) string, file contexts.Context, servers map[string][]string) ([]string, error) {
 	known := slices.Sorted(maps.Keys(servers))
 	if flags.AllShards {
 		if flags.Shard != "" {

@@ -103,22 +103,6 @@ func TestResolveSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestContextFileIsReadStrictly(t *testing.T) {
-	for name, test := range map[string]struct{ text, want string }{
-		"an unknown field": {`{"server": {}}`, `unknown field "server"`},
-		"no JSON":          {`servers: {}`, "invalid character"},
-		"text after it":    {`{} {}`, "text after"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := writeContext(t, test.text)
-			_, err := shardclient.ReadContextFile(path)
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("error is %v, want one that names the file and says %q", err, test.want)
-			}
-		})
-	}
-}
-
 func FuzzParseServers(f *testing.F) {
 	f.Add("a=h:1,h:2,b=[::1]:3")
 	f.Add("=,:,")

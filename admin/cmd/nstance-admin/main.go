@@ -30,6 +30,7 @@ func run() int {
 		Err:      os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())),
 		Screen:   term.IsTerminal(int(os.Stdout.Fd())),
+		Prompt:   term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 		Getenv:   os.Getenv,
 		Now:      time.Now,
 		TempDir:  os.TempDir(),

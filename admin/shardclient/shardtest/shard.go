@@ -41,6 +41,7 @@ type Shard struct {
 	watchers  map[*watcher]struct{}
 	began     chan struct{} // a stream has; nil until somebody cares
 	calls     []string
+	rejected  string // why the stored configuration is not in force; empty: it is
 }
 
 // Calls returns the methods that were called, in order.
@@ -57,6 +58,20 @@ func (s *Shard) AddGroup(g *nstancev1.GroupStatus) {
 	s.put(proto.CloneOf(g))
 	s.plan(g.GetKey())
 	s.step(g.GetKey())
+}
+
+// AddInstance adds an instance as it is.
+func (s *Shard) AddInstance(in *nstancev1.InstanceStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.instances = append(s.instances, proto.CloneOf(in))
+}
+
+// Reject lets the stored configuration not be in force, for a reason.
+func (s *Shard) Reject(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rejected = reason
 }
 
 func (s *Shard) put(g *nstancev1.GroupStatus) {

@@ -18,6 +18,11 @@ func (s Standby) ListGroups(ctx context.Context, _ *emptypb.Empty) (*nstancev1.L
 	return nil, s.refuse(trailer(ctx))
 }
 
+// GetServerInfo implements the operator API.
+func (s Standby) GetServerInfo(ctx context.Context, _ *emptypb.Empty) (*nstancev1.GetServerInfoResponse, error) {
+	return nil, s.refuse(trailer(ctx))
+}
+
 // CreateInstance implements the operator API.
 func (s Standby) CreateInstance(ctx context.Context, _ *nstancev1.CreateInstanceRequest) (*nstancev1.CreateInstanceResponse, error) {
 	return nil, s.refuse(trailer(ctx))

@@ -108,7 +108,13 @@ func (s *Shard) DeleteInstance(ctx context.Context, r *nstancev1.DeleteInstanceR
 
 // GetConfigStatus implements the operator API.
 func (s *Shard) GetConfigStatus(context.Context, *emptypb.Empty) (*nstancev1.GetConfigStatusResponse, error) {
-	return &nstancev1.GetConfigStatusResponse{Etag: "e1", LastModified: timestamppb.New(Epoch), Size: 1234}, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &nstancev1.GetConfigStatusResponse{Etag: "e1", LastModified: timestamppb.New(Epoch), Size: 1234}
+	if s.rejected != "" {
+		out.RejectedEtag, out.RejectedReason = "e2", s.rejected
+	}
+	return out, nil
 }
 
 // RefreshConfig implements the operator API.

@@ -18,8 +18,8 @@ type size struct {
 // large is what is larger, by `PACKAGE: what`, in the words of the test that reads it. What is
 // not one subject may only become smaller.
 var large = map[string]size{
-	"admin/cli: cycle":                   {45, true, "a file for each command, and what they share"},
-	"admin/cli: files":                   {48, true, "a file for each command, and what they share"},
+	"admin/cli: cycle":                   {90, true, "a file for each command, and what they share"},
+	"admin/cli: files":                   {90, true, "a file for each command, and what they share"},
 	"agent/settings: fields of Settings": {20, true, "settings"},
 	"operator/api/infrastructure/v1beta1: fields of DemandSettings":           {16, true, "a kind of Kubernetes"},
 	"operator/api/infrastructure/v1beta1: fields of NstanceMachinePoolSpec":   {16, true, "a kind of Kubernetes"},

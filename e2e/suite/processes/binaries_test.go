@@ -87,7 +87,7 @@ func TestBinaries_ExplainThemselves(t *testing.T) {
 		command string
 		words   []string
 	}{
-		{"nstance-admin --help", []string{"group", "instance", "watch", "config", "cluster", "version", "completion"}},
+		{"nstance-admin --help", []string{"group", "instance", "shard", "config", "cluster", "version", "completion"}},
 		{"nstance-admin group scale --help", []string{"--wait", "--timeout", "--context"}},
 		{"nstance-server-local --help", []string{"serve", "dev", "version"}},
 		{"nstance-server-aws serve --help", []string{"--id", "--bind-host"}},

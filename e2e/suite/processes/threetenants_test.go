@@ -96,7 +96,7 @@ func (c *commander) settle(t *testing.T) {
 // watch follows everything that can be watched.
 func (c *commander) watch() {
 	for _, args := range [][]string{
-		{"watch", "groups"}, {"watch", "instances", "-o", "json"}, {"watch", "errors"}, {"group", "list", "--watch"}, {"instance", "list", "--watch"}, {"events"},
+		{"group", "watch"}, {"instance", "watch", "-o", "json"}, {"shard", "errors"}, {"group", "list", "--watch"}, {"instance", "list", "--watch"}, {"events"},
 	} {
 		c.watches = append(c.watches, c.b.Start("nstance-admin", append(args, "--context", c.context)...))
 	}
@@ -125,31 +125,30 @@ func (c *commander) leaves(path ...string) (all [][]string) {
 }
 
 // beside are commands that do not speak for a tenant, or never end by themselves.
-var beside = []string{"cluster", "watch", "events", "serve", "version", "config validate", "config schema"}
+var beside = []string{"cluster", "group watch", "instance watch", "shard errors", "group edit", "events", "serve", "version", "shard config validate", "shard config schema", "config"}
 
 // work makes every command there is: those known here with sense, those that came
 // later with the names of a group and of a machine of the tenant's own and of
 // nobody's.
 func (c *commander) work() {
 	sensible := map[string][][]string{
-		"group list":        {{"-o", "json"}, {"-o", "wide"}},
-		"group get":         {{c.group(), "-o", "yaml"}, {"nobodys"}},
-		"group scale":       {{c.group(), "2"}, {"nobodys", "1"}},
-		"group apply":       {{"-f", c.file()}},
-		"group delete":      {{"nobodys"}},
-		"instance list":     {{"-o", "json"}, {"-o", "wide"}, {"--unmanaged"}},
-		"instance get":      {{c.ids[0], "-o", "json"}, {"dev00000000000000000000000000"}},
-		"instance create":   {{"-g", c.group(), "-o", "json"}, {"-g", "nobodys"}},
-		"instance delete":   {{"dev00000000000000000000000000"}},
-		"instance adopt":    {{"nobodys"}},
-		"config status":     {{"-o", "json"}},
-		"config refresh":    {{}},
-		"instance replace":  {{"dev00000000000000000000000000"}},
-		"instance drained":  {{"dev00000000000000000000000000"}},
-		"pause":             {{"nobodys"}},
-		"top":               {{"--rounds", "1"}},
-		"__complete group":  {{"get", ""}},
-		"__complete config": {{"status", "--shard", ""}},
+		"group list":           {{"-o", "json"}, {"-o", "wide"}},
+		"group get":            {{c.group(), "-o", "yaml"}, {"nobodys"}},
+		"group scale":          {{c.group(), "2"}, {"nobodys", "1"}},
+		"group apply":          {{"-f", c.file()}},
+		"group delete":         {{"nobodys"}},
+		"instance list":        {{"-o", "json"}, {"-o", "wide"}, {"--unmanaged"}},
+		"instance get":         {{c.ids[0], "-o", "json"}, {"dev00000000000000000000000000"}},
+		"instance create":      {{"-g", c.group(), "-o", "json"}, {"-g", "nobodys"}},
+		"instance delete":      {{"dev00000000000000000000000000"}},
+		"instance adopt":       {{"nobodys"}},
+		"shard config status":  {{"-o", "json"}},
+		"shard config refresh": {{}},
+		"instance replace":     {{"dev00000000000000000000000000"}},
+		"instance drained":     {{"dev00000000000000000000000000"}},
+		"top":                  {{"--rounds", "1"}},
+		"__complete group":     {{"get", ""}},
+		"__complete config":    {{"use-context", ""}},
 	}
 	commands := append(c.leaves(), []string{"__complete", "group"}, []string{"__complete", "config"})
 	for _, command := range commands {

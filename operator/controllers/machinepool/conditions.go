@@ -148,7 +148,7 @@ func missing(st state) string {
 	if len(counts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; missing: %s; if it lasts, \"nstance-admin explain group %s --shard %s\" says why",
+	return fmt.Sprintf("; missing: %s; if it lasts, \"nstance-admin group explain %s --shard %s\" says why",
 		strings.Join(counts, ", "), st.pool.Spec.Group, first)
 }
 

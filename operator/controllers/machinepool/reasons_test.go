@@ -55,8 +55,8 @@ func TestO4_WhatIsMissingNamesShardAndCommand(t *testing.T) {
 		want string
 	}{
 		{"nothing is missing", *settled(2, 3), ""},
-		{"one shard lacks some", settled(2, 3).with(short("b", 2)), `; missing: 2 on shard b; if it lasts, "nstance-admin explain group web --shard b" says why`},
-		{"both do", settled(2, 3).with(short("a", 1), short("b", 3)), `; missing: 1 on shard a, 3 on shard b; if it lasts, "nstance-admin explain group web --shard a" says why`},
+		{"one shard lacks some", settled(2, 3).with(short("b", 2)), `; missing: 2 on shard b; if it lasts, "nstance-admin group explain web --shard b" says why`},
+		{"both do", settled(2, 3).with(short("a", 1), short("b", 3)), `; missing: 1 on shard a, 3 on shard b; if it lasts, "nstance-admin group explain web --shard a" says why`},
 		{"it cannot be asked", settled(2, 3).with(short("b", 2), unreachable("b", 0)), ""},
 	} {
 		if got := missing(tt.st); got != tt.want {

@@ -1,0 +1,91 @@
+// Package bundle packs what helps to find a fault into one archive that can be given
+// away: it has no secret in it.
+//
+// Values that users set freely (variables, arguments, labels of a cloud) are masked, since
+// nobody can tell which of them is one; and whatever looks like a private key, a token or
+// a password is masked wherever it stands. Identities are described, never copied.
+package bundle
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+// File is one file of a bundle.
+type File struct {
+	Name string // slashes separate folders
+	Data []byte
+}
+
+// Write packs files, masked, below a folder. Equal input gives equal bytes.
+func Write(w io.Writer, folder string, files []File, now time.Time) error {
+	zip := gzip.NewWriter(w)
+	archive := tar.NewWriter(zip)
+	for _, f := range files {
+		data := Mask(f.Data)
+		header := &tar.Header{Name: path.Join(folder, f.Name), Mode: 0o600, Size: int64(len(data)), ModTime: now.UTC().Truncate(time.Second), Format: tar.FormatPAX}
+		if err := archive.WriteHeader(header); err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+		if _, err := archive.Write(data); err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return err
+	}
+	return zip.Close()
+}
+
+// What looks like a secret: blocks of PEM that are private, JSON Web Tokens, keys of AWS
+// and Google, and what follows a word like password.
+var secret = []*regexp.Regexp{
+	regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`),
+	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*`),
+	regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`),
+	regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{30,}`),
+	regexp.MustCompile(`\bAGE-SECRET-KEY-1[A-Z0-9]+`),
+	regexp.MustCompile(`(?i)\b(bearer|basic) [A-Za-z0-9+/=._~-]{8,}`),
+	regexp.MustCompile(`(?i)(password|passwd|secret|token|api[_-]?key|credential)s?(\\?")?\s*[:=]\s*(\\?")?[^\s",;\\}]{4,}`),
+}
+
+const masked = "[masked]"
+
+// Mask replaces what looks like a secret.
+func Mask(data []byte) []byte {
+	for _, s := range secret {
+		data = s.ReplaceAll(data, []byte(masked))
+	}
+	return data
+}
+
+// Group is a copy of a group without the values that users have set.
+func Group(g *nstancev1.GroupStatus) *nstancev1.GroupStatus {
+	g = proto.CloneOf(g)
+	hide(g.GetVars())
+	hide(g.GetDynamic().GetVars().GetValues())
+	hide(g.GetDynamic().GetArgs().GetValues())
+	return g
+}
+
+// hide keeps the names and the lengths of values.
+func hide(values map[string]string) {
+	for name, value := range values {
+		values[name] = fmt.Sprintf("%s (%d bytes)", masked, len(value))
+	}
+}
+
+// JSON writes a message as the API has it.
+func JSON(m proto.Message) ([]byte, error) {
+	return protojson.MarshalOptions{UseProtoNames: true, Multiline: true, Indent: "  "}.Marshal(m)
+}
