@@ -117,11 +117,7 @@ func (m *Mode) sessionOptions() session.Options {
 				m.rollups.Closed(shard)
 				m.objects.ShardsChanged()
 			},
-			Rollup: func(shard string, a session.Answer) {
-				if a.Held {
-					m.rollups.Held(shard)
-				}
-			},
+			Rollup: func(shard string, a session.Answer) { m.rollups.Answered(shard, a.Held) },
 		},
 		Observer: m.observer(),
 	}

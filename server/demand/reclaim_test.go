@@ -156,6 +156,36 @@ func TestE5_ForgedRollup(t *testing.T) {
 	}
 }
 
+// E5: what was needed for a while is given back as soon as the last of the roll-ups is accepted, where the delay of
+// the group is over by then: neither waits for the other.
+func TestE5_TheDelayRunsWhileARollupIsHeld(t *testing.T) {
+	for _, test := range []struct{ delay, gone time.Duration }{
+		{10 * time.Second, 20 * time.Second}, {20 * time.Second, 20 * time.Second}, {25 * time.Second, 25 * time.Second},
+	} {
+		h := full(t, 143)
+		h.tell(demand.GroupChanged{Group: demand.Group{Name: "t/g", Max: -1, ScaleDownDelay: test.delay}})
+		h.tell(demand.Rollup{Cluster: "c"})
+		began, gone := h.now, 0
+		for since := time.Duration(0); gone == 0 && since < time.Minute; since = h.now.Sub(began) {
+			if since > 0 && since%(10*time.Second) == 0 {
+				h.tell(demand.Rollup{Cluster: "c", Repeated: true})
+			}
+			gone = kinds(h.step(), demand.Reclaim)
+			h.progress(100 * time.Millisecond) // which its reports of Nodes take after a roll-up
+			for _, id := range h.sorted() {
+				h.tell(demand.Report{ID: id, Empty: true})
+			}
+			if gone += kinds(h.step(), demand.Reclaim); gone > 0 && h.now.Sub(began) > test.gone+100*time.Millisecond {
+				t.Errorf("a delay of %v: given back %v after they were needed last", test.delay, h.now.Sub(began))
+			}
+			h.progress(900 * time.Millisecond)
+		}
+		if gone != 143 {
+			t.Errorf("a delay of %v: %d of 143 machines are given back at once", test.delay, gone)
+		}
+	}
+}
+
 // E11: a machine that the operator refused is credited again, and not asked for in ten minutes.
 func TestE11_RefusalIsKept(t *testing.T) {
 	h := full(t, 2)

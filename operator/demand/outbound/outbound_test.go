@@ -97,9 +97,31 @@ func TestPace(t *testing.T) {
 		"a change just before the interval":   {time.Second, func(p *Pace) { p.Began(at(1)); p.Changed(at(10.5)); p.Changed(at(10.9)) }, at(11)},
 		"a change before the first was built": {time.Second, func(p *Pace) { p.Changed(at(1)) }, begin},
 		"changes wait for the interval":       {0, func(p *Pace) { p.Began(at(1)); p.Changed(at(5)) }, at(11)},
-		"it was held":                         {time.Second, func(p *Pace) { p.Began(at(0)); p.Held(at(-0.5)) }, at(9.5)},
-		"held, and another one since":         {time.Second, func(p *Pace) { p.Held(at(1)); p.Began(at(5)) }, at(15)},
-		"held, and a change":                  {time.Second, func(p *Pace) { p.Began(at(0)); p.Held(at(0.1)); p.Changed(at(2)) }, at(2.2)},
+		"it was held":                         {time.Second, func(p *Pace) { p.Began(at(0)); p.Answered(at(0.5), true) }, at(10.5)},
+		"held, and another one since":         {time.Second, func(p *Pace) { p.Answered(at(1), true); p.Began(at(5)) }, at(15)},
+		"held, and a change":                  {time.Second, func(p *Pace) { p.Began(at(0)); p.Answered(at(0.1), true); p.Changed(at(2)) }, at(2.2)},
+		"held, and one long before it is due": {time.Second, func(p *Pace) { p.Began(at(0)); p.Answered(at(4), true) }, at(10)},
+		"held twice": {time.Second, func(p *Pace) {
+			p.Began(at(0))
+			p.Answered(at(0.5), true)
+			p.Began(at(10.5))
+			p.Answered(at(10.6), true)
+		}, at(20.5)},
+		"held again after a change": {time.Second, func(p *Pace) {
+			p.Answered(at(1), true)
+			p.Began(at(2))
+			p.Answered(at(2.1), true)
+			p.Began(at(12.1))
+			p.Answered(at(12.2), true)
+		}, at(21)},
+		"held for longer": {time.Second, func(p *Pace) { p.Answered(at(1), true); p.Began(at(21)); p.Answered(at(21.1), true) }, at(31.1)},
+		"held, accepted, held": {time.Second, func(p *Pace) {
+			p.Answered(at(1), true)
+			p.Answered(at(5), false)
+			p.Began(at(12))
+			p.Answered(at(12.1), true)
+		}, at(22.1)},
+		"accepted": {time.Second, func(p *Pace) { p.Began(at(0)); p.Answered(at(0.1), false) }, at(10)},
 	} {
 		p := NewPace(begin, 10*time.Second, tt.least)
 		tt.do(p)
@@ -110,7 +132,7 @@ func TestPace(t *testing.T) {
 	// An interval that is longer than HeldFor does not put off what was held.
 	p := NewPace(begin, time.Minute, time.Second)
 	p.Began(at(0))
-	p.Held(at(1))
+	p.Answered(at(1), true)
 	if due := p.Due(); !due.Equal(at(11)) {
 		t.Errorf("held: due after %v", due.Sub(begin))
 	}

@@ -3,10 +3,13 @@ package outbound
 import "time"
 
 // HeldFor is how long after a shard held a roll-up back it is sent once more: the shard takes
-// it when the same is said for long enough.
+// it when the same is said for long enough, which is for twice as long.
 const HeldFor = 10 * time.Second
 
 const (
+	// nearly is how long before a repetition a roll-up of another reason waits for it. It would come a moment too
+	// early to be the one that a shard takes, which then waits for a whole repetition more.
+	nearly = HeldFor / 5
 	// settled is the part of the least time for which nothing may have changed for a change to be sent
 	// before its time: then what belongs together has most likely come.
 	settled = 5
@@ -21,6 +24,8 @@ type Pace struct {
 	// regular, changed, quiet and held are when a roll-up is due for each reason; zero: it is not.
 	// Quiet is put off by each change, changed is not.
 	regular, changed, quiet, held time.Time
+	// since is when the first of the roll-ups was answered that the shard holds; zero: it holds none.
+	since time.Time
 	// spent is up to when time is used up: each roll-up with changes uses the least time, and one is
 	// sent before its time only where as much is left.
 	spent time.Time
@@ -57,8 +62,24 @@ func (p *Pace) used(now time.Time) time.Time {
 	return p.spent
 }
 
-// Held hears that the shard held the last roll-up back.
-func (p *Pace) Held(now time.Time) { p.held = now.Add(HeldFor) }
+// Answered hears whether the shard holds the last roll-up back. The shard counts from when the first one came, so
+// the repetitions are counted from the answer to that.
+func (p *Pace) Answered(now time.Time, held bool) {
+	if !held {
+		p.since, p.held = time.Time{}, time.Time{}
+		return
+	}
+	if p.since.IsZero() {
+		p.since = now
+	}
+	p.held = now.Add(HeldFor)
+	if enough := p.since.Add(2 * HeldFor); enough.After(now) && enough.Before(p.held) {
+		p.held = enough
+	}
+	if p.regular.Before(p.held) && p.held.Sub(p.regular) < nearly {
+		p.regular = p.held
+	}
+}
 
 // Began hears that a roll-up is being built. What changes from now on may not be in it, and is
 // a reason for the next one. A build that fails began as well: the next one is due at the

@@ -52,6 +52,7 @@ const (
 	opened sessionEvent = iota
 	closed
 	held
+	accepted
 )
 
 type offer struct {
@@ -129,15 +130,21 @@ func (c *Controller) DaemonSets() { c.inbox.put(func(n *news) { n.daemonSets = t
 // TranslationChanged hears that Pods are translated in another way.
 func (c *Controller) TranslationChanged() { c.inbox.put(func(n *news) { n.translate = true }) }
 
-// Opened hears that a session stands with a shard, Closed that it has ended, and Held that the
-// shard has held a roll-up back.
+// Opened hears that a session stands with a shard, Closed that it has ended, and Answered whether the
+// shard holds the last roll-up back.
 func (c *Controller) Opened(shard string) { c.session(shard, opened) }
 
 // Closed is described at Opened.
 func (c *Controller) Closed(shard string) { c.session(shard, closed) }
 
-// Held is described at Opened.
-func (c *Controller) Held(shard string) { c.session(shard, held) }
+// Answered is described at Opened.
+func (c *Controller) Answered(shard string, holds bool) {
+	what := accepted
+	if holds {
+		what = held
+	}
+	c.session(shard, what)
+}
 
 func (c *Controller) session(shard string, what sessionEvent) {
 	c.inbox.put(func(n *news) { n.sessions = append(n.sessions, said{shard, what}) })

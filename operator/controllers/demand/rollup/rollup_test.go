@@ -261,7 +261,7 @@ func TestWhenRollupsAreSent(t *testing.T) {
 		if all := w.take(); len(all) > 0 {
 			t.Errorf("sent for nothing: %+v", all)
 		}
-		w.c.Held("a")
+		w.c.Answered("a", true)
 		w.c.Closed("a")
 		w.after(time.Minute)
 		if all := w.take(); len(all) > 0 {
@@ -275,7 +275,7 @@ func TestHeld(t *testing.T) {
 	run(t, func(o *rollup.Options) { o.Interval = time.Hour }, func(t *testing.T, w *world) {
 		w.c.Opened("a")
 		w.after(5 * time.Second)
-		w.c.Held("a")
+		w.c.Answered("a", true)
 		w.after(9 * time.Second)
 		if all := w.take(); len(all) != 1 {
 			t.Errorf("sent %+v", all)
@@ -285,6 +285,36 @@ func TestHeld(t *testing.T) {
 			t.Errorf("what was held is not repeated: %+v", all)
 		}
 	})
+}
+
+// A shard takes what it held for twenty seconds, which it counts from when the first roll-up came. That one may
+// have taken longer on its way than those that repeat it, and must not be repeated for once more because of that.
+func TestHeldNoLongerThanItHasTo(t *testing.T) {
+	for _, interval := range []time.Duration{time.Hour, 10 * time.Second, 5 * time.Second, 3 * time.Second} {
+		run(t, func(o *rollup.Options) { o.Interval = interval }, func(t *testing.T, w *world) {
+			const slow, quick = 300 * time.Millisecond, time.Millisecond
+			w.c.Opened("a")
+			w.after(slow)
+			first, begin := w.take()[0].at, time.Duration(0)
+			first += slow // when it came to the shard
+			w.c.Answered("a", true)
+			took := time.Duration(0)
+			for took == 0 && begin < time.Minute {
+				w.after(quick)
+				begin += quick
+				for _, s := range w.take() {
+					if s.at+quick-first >= 20*time.Second {
+						took = s.at + quick - first
+					} else {
+						w.c.Answered("a", true)
+					}
+				}
+			}
+			if took == 0 || took > 21*time.Second {
+				t.Errorf("an interval of %v: the shard takes it %v after the first", interval, took)
+			}
+		})
+	}
 }
 
 // Nothing goes to a shard before it is known which machines it has, unless that takes too long.

@@ -78,8 +78,8 @@ func (c *Controller) sessions(all []said) {
 		case p == nil:
 		case s.what == closed:
 			delete(c.paces, s.shard)
-		case s.what == held:
-			p.Held(now)
+		default:
+			p.Answered(now, s.what == held)
 		}
 	}
 }
