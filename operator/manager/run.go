@@ -3,9 +3,9 @@
 //
 // Every replica serves webhooks, probes and metrics and keeps caches. One of them, the
 // leader, does the rest: it makes sure of the operator's identity, connects to the shards,
-// follows the configuration and runs the controllers, in that order (lead.go). Whatever
-// of this fails ends the process, and the Deployment starts it again; that a shard cannot
-// be reached is no failure.
+// follows the configuration and runs the controllers, in that order (lead.go). Before all
+// of that a process waits until the API server is ready. Whatever fails then ends the
+// process, and the Deployment starts it again; that a shard cannot be reached is no failure.
 //
 // Nothing is decided here but the order. What each part does, its own package says. What can
 // be had or left out is a feature (feature.go): the kinds that it needs, its rights, what it
@@ -97,10 +97,9 @@ type progress struct {
 // main function says where to.
 func Run(ctx context.Context, s config.Settings, o Options) error {
 	p, err := newProcess(ctx, s, o)
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.mgr.Start(ctx)
 	}
-	err = p.mgr.Start(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil
 	}
@@ -116,6 +115,9 @@ func newProcess(ctx context.Context, s config.Settings, o Options) (*process, er
 		return nil, err
 	}
 	if p.api, err = restConfig(s, o.Version); err != nil {
+		return nil, err
+	}
+	if err := program.AwaitAPI(ctx, p.api, s.ProbeAddress, o.Log); err != nil {
 		return nil, err
 	}
 	p.api.Wrap(p.shardState.unsent.Transport)

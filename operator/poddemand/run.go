@@ -54,6 +54,9 @@ func Run(ctx context.Context, s config.Settings, o Options) error {
 	if err != nil {
 		return fmt.Errorf("discovery: %w", err)
 	}
+	if err := program.AwaitAPI(ctx, api, s.ProbeAddress, o.Log); err != nil {
+		return endOf(ctx, err)
+	}
 	if err := program.AwaitKinds(ctx, kinds, d, o.Log); err != nil {
 		return endOf(ctx, err)
 	}
