@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nstance.dev/e2e/env/demandcluster"
 	"nstance.dev/e2e/env/kube"
 	"nstance.dev/e2e/perf/bench"
 	"nstance.dev/e2e/perf/usage"
@@ -21,6 +22,8 @@ const (
 	fillQPS      = "2000" // of an operator that writes CapacityRequests for all of them, and acknowledges them
 	steady       = time.Minute
 	fillTime     = 30 * time.Minute
+	progressPods = 10_000 // and progressTime: how often it is said how far it is
+	progressTime = 10 * time.Second
 	reportGoal   = 20 * time.Second
 	bytesGoal    = 32 // KiB
 	directMemory = 250
@@ -54,6 +57,9 @@ func (w *world) makeMany(pods int) {
 	g, ctx := errgroup.WithContext(w.t.Context())
 	g.SetLimit(atOnce)
 	for i := range pods {
+		if i%progressPods == 0 {
+			w.t.Logf("%d of %d Pods made", i, pods)
+		}
 		g.Go(func() error {
 			t := template("100m")
 			t.Spec.SchedulerName = "none"
@@ -69,10 +75,34 @@ func (w *world) makeMany(pods int) {
 }
 
 // requested waits until there is a CapacityRequest for each of so many Pods, and the last one is
-// acknowledged.
+// acknowledged. The objects say that: the operator may have to begin again, and its counters with it.
 func (w *world) requested(pods int) {
 	w.t.Helper()
-	w.atLeast(acknowledgedMetric, float64(pods))
+	all := w.Custom.Resource(demandcluster.CapacityRequests)
+	kube.AwaitFor(w.t, fillTime, fmt.Sprintf("%d CapacityRequests are acknowledged", pods), func(ctx context.Context) error {
+		list, err := all.List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return err
+		}
+		have := len(list.Items)
+		if more := list.GetRemainingItemCount(); more != nil {
+			have += int(*more)
+		}
+		if have >= pods {
+			if list, err = all.List(ctx, metav1.ListOptions{Limit: 1, FieldSelector: "status.phase!=" + acknowledgedPhase}); err != nil {
+				return err
+			}
+			if len(list.Items) == 0 {
+				return nil
+			}
+		}
+		w.t.Logf("%d of %d CapacityRequests made", have, pods)
+		select {
+		case <-ctx.Done():
+		case <-time.After(progressTime):
+		}
+		return fmt.Errorf("%d were made, and some are not acknowledged", have)
+	})
 }
 
 // beside starts an operator with its defaults beside so many Pods and measures its first roll-up

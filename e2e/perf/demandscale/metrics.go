@@ -16,11 +16,10 @@ import (
 
 // Metrics of the operator.
 const (
-	stateMetric        = "nstance_demand_operator_node_state_update_seconds" // how long it takes to write down the state of a machine
-	rollupsMetric      = "nstance_demand_operator_rollup_seconds_count"      // rounds of roll-ups, times their phases
-	rowsMetric         = "nstance_demand_operator_rollup_rows"               // of the last roll-up
-	bytesMetric        = "nstance_demand_operator_rollup_bytes"              // of the last roll-up
-	acknowledgedMetric = "nstance_demand_operator_acknowledged_total"
+	stateMetric   = "nstance_demand_operator_node_state_update_seconds" // how long it takes to write down the state of a machine
+	rollupsMetric = "nstance_demand_operator_rollup_seconds_count"      // rounds of roll-ups, times their phases
+	rowsMetric    = "nstance_demand_operator_rollup_rows"               // of the last roll-up
+	bytesMetric   = "nstance_demand_operator_rollup_bytes"              // of the last roll-up
 )
 
 // stateTime is within how many seconds 99 of 100 states were written, as far as the buckets of

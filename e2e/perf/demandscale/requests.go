@@ -24,6 +24,8 @@ const (
 	atOnceRequests = 1000 // that come at once
 	probes         = 30   // that machines are made for, one after another
 
+	acknowledgedPhase = "Acknowledged"
+
 	acknowledgeGoal = 6 * time.Second
 	decideSoon      = 1500 * time.Millisecond
 	stateGoal       = 250 * time.Millisecond
@@ -158,7 +160,7 @@ func (r *requests) note(event watch.Event) {
 	if _, before := r.seen[name]; !before {
 		r.seen[name] = now
 	}
-	if _, before := r.acknowledgedAt[name]; !before && phase == "Acknowledged" {
+	if _, before := r.acknowledgedAt[name]; !before && phase == acknowledgedPhase {
 		r.acknowledgedAt[name] = now
 	}
 }
