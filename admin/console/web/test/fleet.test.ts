@@ -40,6 +40,13 @@ describe("the fleet", () => {
     expect(ids()).toEqual(["i-2", "i-3"]);
   });
 
+  test("a snapshot that broke off counts for nothing in the next one", () => {
+    apply(fleet, [groups([web], true), instances([one, two], { snapshot: true, last: true })]);
+    apply(fleet, [groups([web], true), instances([one], { snapshot: true })]);
+    apply(fleet, [groups([web], true), instances([two], { snapshot: true, last: true })]);
+    expect(ids()).toEqual(["i-2"]);
+  });
+
   test("a snapshot of one shard leaves the others as they are", () => {
     apply(fleet, [groups([web], true), instances([one], { snapshot: true, last: true })]);
     apply(fleet, [{ ...groups([], true), shard: "b" } as Message, { ...instances([], { snapshot: true, last: true }), shard: "b" } as Message]);

@@ -48,6 +48,13 @@ test("what is unhealthy needs a look before what moves, and that before what res
   expect(of(busy)).toBeGreaterThan(of(fine));
 });
 
+test("a condition that says that all is well needs no look", () => {
+  const e = entry(1, "fixed", ["running"]);
+  const of = (type: string) => urgency({ ...e, group: { key: "g", size: 1, conditions: [{ type }] } }, countsOf(e));
+  expect(of("at-size")).toBe(0);
+  expect(of("back-off")).toBeGreaterThan(of("scaling"));
+});
+
 test("numbers are written for people", () => {
   expect(count(1234567)).toBe("1,234,567");
   expect([things(1, "shard"), things(2, "shard"), things(0, "entry", "entries")]).toEqual(["1 shard", "2 shards", "0 entries"]);

@@ -167,6 +167,8 @@ export function apply(fleet: Fleet, messages: readonly Message[]): Changes {
 }
 
 function applyGroups(fleet: Fleet, m: Extract<Message, { kind: "groups" }>, changes: Changes): void {
+  // The groups of a snapshot come before its instances: one that broke off in between is over.
+  if (m.snapshot) fleet.named.delete(m.shard);
   const named = new Set<GroupEntry>();
   for (const group of m.groups) {
     const entry = entryOf(fleet, m.shard, group.tenant, group.key);

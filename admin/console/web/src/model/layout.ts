@@ -11,8 +11,8 @@ export interface Layout {
 
 /** The layout of n tiles in a width: the more there are, the smaller they get. */
 export function layout(n: number, width: number): Layout {
-  const size = n <= 120 ? 16 : n <= 400 ? 13 : n <= 1500 ? 9 : n <= 4000 ? 7 : 5;
-  const gap = size >= 13 ? 4 : size >= 9 ? 3 : size >= 7 ? 2 : 1;
+  const size = n <= 120 ? 16 : n <= 300 ? 12 : n <= 800 ? 8 : n <= 2000 ? 6 : 5;
+  const gap = size >= 16 ? 4 : size >= 12 ? 3 : size >= 6 ? 2 : 1;
   const columns = Math.max(1, Math.floor((width + gap) / (size + gap)));
   const rows = Math.ceil(n / columns);
   return { size, gap, columns, rows, height: Math.max(size, rows * (size + gap) - gap) };

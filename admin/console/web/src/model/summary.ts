@@ -1,6 +1,7 @@
 // Counts of groups and fleets, and the sentences that they make.
 
 import { count, list, things } from "../format/number";
+import { toneOf } from "./conditions";
 import type { Fleet, GroupEntry } from "./fleet";
 
 /** How many instances are in which state, and how many there should be. */
@@ -64,7 +65,7 @@ export function doing(c: Counts): string[] {
 /** How urgent a look at a group is: the higher one comes first. */
 export function urgency(entry: GroupEntry, c: Counts): number {
   if (of(c, "unhealthy") > 0) return 4;
-  const blocked = entry.group?.rebuilt || (entry.group?.conditions?.length ?? 0) > 0;
+  const blocked = entry.group?.rebuilt || entry.group?.conditions?.some((c) => toneOf(c.type) === "leave");
   if (blocked) return 3;
   if (of(c, "pending", "provisioning", "draining", "terminating") > 0) return 2;
   return running(c) < c.wanted ? 3 : 0;

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { session } from "../api";
 import { count, money, things } from "../format/number";
 import { fleet, ready, ticks } from "../live";
+import { toneOf } from "../model/conditions";
 import type { GroupEntry } from "../model/fleet";
 import { looks, lookOf, orderOf } from "../model/state";
 import { countsOf, doing, headline, hourly, of, running, sum, urgency, type Counts } from "../model/summary";
@@ -191,7 +192,10 @@ export function Flags({ entry }: { entry: GroupEntry }) {
   if (g.pause) flags.push({ name: "paused", tone: "leave", title: g.pause.reason });
   if (g.suspended) flags.push({ name: "asleep", tone: "off" });
   if (g.deleting) flags.push({ name: "being deleted", tone: "leave" });
-  for (const c of g.conditions ?? []) if (c.type !== "paused") flags.push({ name: c.type, tone: "leave", title: c.message });
+  for (const c of g.conditions ?? []) {
+    const tone = toneOf(c.type);
+    if (tone !== "run" && c.type !== "paused") flags.push({ name: c.type, tone, title: c.message });
+  }
   if (flags.length === 0) return null;
   return (
     <p class="flags">

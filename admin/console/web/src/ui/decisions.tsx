@@ -1,4 +1,5 @@
 import type { Condition, Decision } from "../model/types";
+import { toneOf } from "../model/conditions";
 import { Ago, Lasts } from "./ago";
 import { InstanceLink } from "./link";
 
@@ -38,7 +39,7 @@ export function Conditions({ shard, all }: { shard: string; all: Condition[] }) 
   return (
     <ul class="conditions">
       {all.map((c, i) => (
-        <li key={i}>
+        <li key={i} class={`edge-${toneOf(c.type)}`}>
           <b>{c.type}</b>
           <p>{c.message}</p>
           <p class="quiet small">
