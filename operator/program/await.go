@@ -15,7 +15,7 @@ import (
 // The pauses between two attempts to reach the API server grow from the first to the longest.
 const (
 	firstAttempt   = time.Second
-	longestAttempt = 15 * time.Second
+	longestAttempt = 5 * time.Second
 	attemptTimeout = 10 * time.Second
 )
 

@@ -46,7 +46,7 @@ func TestAwaitAPI(t *testing.T) {
 		"it is away":              {codes: []int{0, 0, 200}, waits: 3 * time.Second, says: "connection refused"},
 		"it starts":               {codes: []int{0, 500, 500, 200}, waits: 7 * time.Second, says: "etcd failed"},
 		"it has too much to do":   {codes: []int{429, 200}, waits: time.Second, says: "retry_in=1s"},
-		"it is away for long":     {codes: []int{0, 0, 0, 0, 0, 0, 0, 200}, waits: (1 + 2 + 4 + 8 + 15 + 15 + 15) * time.Second, says: "retry_in=15s"},
+		"it is away for long":     {codes: []int{0, 0, 0, 0, 0, 0, 0, 200}, waits: (1 + 2 + 4 + 5 + 5 + 5 + 5) * time.Second, says: "retry_in=5s"},
 		"it does not come at all": {codes: []int{0}, waits: 70 * time.Second, says: "https://cluster:6443"},
 	} {
 		t.Run(name, func(t *testing.T) {
