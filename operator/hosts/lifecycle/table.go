@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
 
@@ -34,6 +36,19 @@ func Decide(in Input, now time.Time) Decision {
 // again after a while.
 func Postpone(in Input, d Decision, held Held, after time.Duration) Decision {
 	d = Decision{Row: d.Row, Action: None, Reason: held.Message, Held: due(in, held), After: after}
+	d.Conditions = conditions(in, d)
+	d.Phase = phase(in, d)
+	return d
+}
+
+// Assigned returns what there is to say of a machine once a decision to assign has made it next: that the last
+// assignment was given up, or runs, is no word about this one. Both are to be written at once, as others take the
+// conditions for those of what is assigned.
+func Assigned(in Input, d Decision, next *hostsv1.HostMachine) Decision {
+	in.Machine = next.DeepCopy()
+	for _, of := range []string{hostsv1.ConditionPaved, hostsv1.ConditionRepaveFailed} {
+		meta.RemoveStatusCondition(&in.Machine.Status.Conditions, of)
+	}
 	d.Conditions = conditions(in, d)
 	d.Phase = phase(in, d)
 	return d

@@ -9,6 +9,7 @@ import (
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/lifecycle"
+	"nstance.dev/operator/status"
 )
 
 // assign writes the next assignment into the status: the epoch grows and the Node that was there is
@@ -52,6 +53,7 @@ func (r *Reconciler) assign(ctx context.Context, p *pass) error {
 		if s.NodeRef != nil {
 			s.NodeRef = &hostsv1.NodeReference{Name: s.NodeRef.Name}
 		}
+		p.assigned(s, now.Time)
 	})
 	if err != nil {
 		return err
@@ -83,7 +85,20 @@ func (r *Reconciler) recover(ctx context.Context, p *pass) error {
 		}
 		next.Configuration.Assigned = &hostsv1.AssignedVersion{VersionReference: s.Version, Epoch: s.Epoch, At: &now}
 		next.Repave = &hostsv1.RepaveStatus{Epoch: s.Epoch, Mode: s.Mode, Reason: lifecycle.ReasonRecovered, Retry: p.m.Annotations[hostsv1.AnnotationRetry]}
+		p.assigned(next, now.Time)
 	})
+}
+
+// assigned sets in a status that has the next assignment all that there is to say of that.
+func (p *pass) assigned(next *hostsv1.HostMachineStatus, now time.Time) {
+	m := p.m.DeepCopy()
+	m.Status.Configuration = next.Configuration.DeepCopy()
+	if was := p.m.Status.Configuration; was != nil {
+		m.Status.Configuration.Desired = was.Desired
+	}
+	m.Status.Repave, m.Status.NodeRef = next.Repave, next.NodeRef
+	d := lifecycle.Assigned(p.in, p.d, m)
+	next.Phase, next.Conditions = d.Phase, status.Next(p.m.Status.Conditions, d.Conditions, p.m.Generation, now)
 }
 
 // runningBoot is the boot of the machine that runs; empty: none does.

@@ -481,10 +481,25 @@ func TestM60_Reverted(t *testing.T) {
 			t.Errorf("the Node says %v", n.Annotations)
 		}
 		w.change("m", func(m *hostsv1.HostMachine) { m.Annotations = map[string]string{hostsv1.AnnotationRetry: "1"} })
-		m = w.settle("m")
-		if m.Status.Configuration.Assigned.Epoch != 3 || m.Status.Repave.Retry != "1" {
-			t.Errorf("status %+v", m.Status.Configuration.Assigned)
+		for range 5 { // each write by itself: no reader sees the failure of epoch 2 beside epoch 3
+			if err := w.pass("m"); err != nil && !apierrors.IsConflict(err) {
+				t.Fatal(err)
+			}
+			if m = w.get("m"); m.Status.Configuration.Assigned.Epoch == 3 {
+				break
+			}
 		}
+		again := func() {
+			t.Helper()
+			w.want(m, hostsv1.PhaseRepaving, "RepaveFailed=False/NotFailed", "Paved=False/Waiting")
+			if m.Status.Configuration.Assigned.Epoch != 3 || m.Status.Repave.Retry != "1" {
+				t.Errorf("status %+v", m.Status.Configuration.Assigned)
+			}
+		}
+		again()
+		w.shard.store.MachinesOpened("a")() // and the shard is lost before the next look
+		m = w.settle("m")
+		again()
 	})
 }
 
