@@ -46,7 +46,7 @@ const (
 
 // parameters of the operations, by their names, with what is wrong with a value.
 var parameters = map[string]map[string]func(string) error{
-	RestartService: {"service": checkUnit, "scope": oneOf(ScopeMachine, ScopeHost)},
+	RestartService: {"service": checkService, "scope": oneOf(ScopeMachine, ScopeHost)},
 	RestartMachine: {},
 	Reboot:         {"drain": oneOf("true", "false"), "graceSeconds": checkSeconds},
 	Shutdown:       {"graceSeconds": checkSeconds},
@@ -88,6 +88,25 @@ func Check(name string, given map[string]string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// kinds are the suffixes of units that may be restarted. To start a target, or to restart a mount, can take the host
+// down, which the policy allows by other names (M86).
+var kinds = regexp.MustCompile(`^[^.]*$|[.](service|socket|timer)$`)
+
+// takesDown are the services whose start is the end of all others.
+var takesDown = regexp.MustCompile(`^(systemd-(poweroff|reboot|soft-reboot|halt|kexec|exit|suspend|hibernate|hybrid-sleep|suspend-then-hibernate)|emergency|rescue)([.]service)?$`)
+
+func checkService(value string) error {
+	switch err := checkUnit(value); {
+	case err != nil:
+		return err
+	case !kinds.MatchString(value):
+		return fmt.Errorf("%.63q is no service, socket or timer", value)
+	case takesDown.MatchString(value):
+		return fmt.Errorf("%.63q takes all other services down", value)
+	}
+	return nil
 }
 
 // unitName is a unit of systemd, which never begins with a hyphen: it is an argument, and no option.

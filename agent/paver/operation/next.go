@@ -141,6 +141,8 @@ func begin(r Record, v View) Step {
 		return fail(ReasonUnsupported, "%s", v.Unsupported)
 	case r.Name == ResetHost && v.Machine != "" && r.Parameters["confirm"] != v.Machine:
 		return fail(ReasonInvalidParameters, "parameter confirm: %.63q is not the name of the machine, which is %s", r.Parameters["confirm"], v.Machine)
+	case (r.Name == Reboot || r.Name == Shutdown) && v.HostBootID == "": // which another one is the proof against
+		return Step{Kind: Wait, Until: v.Now.Add(poll), Reason: "the boot of the host cannot be read"}
 	case v.Busy != "" && r.Name != ResetHost: // a reset is also a way out of what does not end
 		return Step{Kind: Wait, Until: v.Now.Add(poll), Reason: v.Busy}
 	}
@@ -188,7 +190,7 @@ func proved(r Record, v View) (Step, bool) {
 			return complete("the node machine was booted again, and its kubelet is active", map[string]string{"bootID": v.BootID}), true
 		}
 	case Reboot, Shutdown:
-		if v.HostBootID != "" && v.HostBootID != r.Marks.HostBootID {
+		if v.HostBootID != "" && r.Marks.HostBootID != "" && v.HostBootID != r.Marks.HostBootID {
 			return complete("the host was booted again", map[string]string{"bootID": v.HostBootID}), true
 		}
 	}
@@ -221,8 +223,11 @@ func act(r Record, v View) Step {
 	wait := Step{Kind: Wait, Until: v.Now.Add(poll), Alone: alone(r), Reason: r.Name + " is in progress"}
 	switch r.Name {
 	case RestartService:
-		if !r.OnHost() && v.Phase != journal.Running || !again(unitAgain) {
+		switch u := v.Unit; {
+		case !r.OnHost() && v.Phase != journal.Running, !again(unitAgain):
 			return wait
+		case r.Marks.Times > 0 && (u.Active == "deactivating" || u.Invocation != "" && u.Invocation != r.Marks.Invocation):
+			return wait // it has heard: to tell it again would only have it begin anew
 		}
 		return Step{Kind: RestartUnit, Reason: r.Service() + " is to be restarted"}
 	case RestartMachine:

@@ -83,6 +83,11 @@ func TestM75M79M86_WhatComesNext(t *testing.T) {
 		{"also after a crash, and nothing is told twice", begun(restartsKubelet(), 3), restarted, End, "", false},
 		{"and not before it was told", begun(restartsKubelet(), 0), restarted, RestartUnit, "", false},
 		{"it starts", begun(restartsKubelet(), 1), changed(func(v *View) { v.Unit.Invocation, v.Unit.Active, v.Sent = "inv-2", "activating", true }), Wait, "", false},
+		{"it starts, and takes its time", begun(restartsKubelet(), 1), changed(func(v *View) {
+			v.Unit.Invocation, v.Unit.Active, v.Sent, v.Now = "inv-2", "activating", true, now.Add(unitAgain)
+		}), Wait, "", false},
+		{"it starts, and another process has told it to", begun(restartsKubelet(), 1), changed(func(v *View) { v.Unit.Invocation, v.Unit.Active = "inv-2", "activating" }), Wait, "", false},
+		{"it stops, and takes its time", begun(restartsKubelet(), 1), changed(func(v *View) { v.Unit.Active, v.Sent, v.Now = "deactivating", true, now.Add(unitAgain) }), Wait, "", false},
 		{"it failed", begun(restartsKubelet(), 1), changed(func(v *View) { v.Unit.Invocation, v.Unit.Active = "inv-2", "failed" }), End, ReasonUnitFailed, false},
 		{"a program that ends is through", begun(restartsKubelet(), 1), changed(func(v *View) {
 			v.Unit = Unit{Exists: true, Active: "inactive", Result: "success", Oneshot: true, Invocation: "inv-2"}
@@ -108,6 +113,10 @@ func TestM75M79M86_WhatComesNext(t *testing.T) {
 		{"a process that was killed may not have asked; the boot is the same, so nothing is done twice", begun(asked(Reboot), 1), host(), RestartHost, "", true},
 		{"another boot is the proof", begun(asked(Reboot), 1), changed(func(v *View) { v.HostBootID = "host-2" }), End, "", false},
 		{"a reboot that somebody else asked for", begun(asked(Reboot), 0), changed(func(v *View) { v.HostBootID = "host-2" }), End, "", false},
+		{"a boot that cannot be read is waited for", asked(Reboot), changed(func(v *View) { v.HostBootID = "" }), Wait, "", false},
+		{"and so before a shutdown", asked(Shutdown), changed(func(v *View) { v.HostBootID = "" }), Wait, "", false},
+		{"where it was not known what ran before, any boot proves nothing", func() Record { r := begun(asked(Reboot), 1); r.Marks.HostBootID = ""; return r }(),
+			changed(func(v *View) { v.Sent = true }), Wait, "", true},
 		{"a boot that cannot be read proves nothing", begun(asked(Reboot), 1), changed(func(v *View) { v.HostBootID, v.Sent = "", true }), Wait, "", true},
 		{"the host is still there", begun(asked(Reboot), 1), changed(func(v *View) { v.Sent, v.Now = true, now.Add(hostAgain-time.Second) }), Wait, "", true},
 
@@ -147,9 +156,16 @@ func TestM81_NoParameterIsAnOption(t *testing.T) {
 			t.Errorf("%q is taken for a unit", unit)
 		}
 	}
-	for _, unit := range []string{"kubelet", "kubelet.service", "getty@tty1.service", `dev-disk-by\x2duuid.device`, "a:b_c.d-e"} {
+	for _, unit := range []string{"kubelet", "kubelet.service", "getty@tty1.service", `a\x2db.timer`, "a:b_c.d-e.socket"} {
 		if err := Check(RestartService, map[string]string{"service": unit}); err != nil {
 			t.Errorf("%q: %v", unit, err)
+		}
+	}
+	for _, unit := range []string{
+		"poweroff.target", "reboot.target", "emergency.target", "var-lib.mount", "dev-sda.swap", "a.slice", "a.b", "kubelet.service.", "systemd-poweroff.service", "systemd-reboot", "rescue",
+	} { // which would be a way around the policy (M86)
+		if err := Check(RestartService, map[string]string{"service": unit, "scope": ScopeHost}); err == nil {
+			t.Errorf("%q may be restarted", unit)
 		}
 	}
 	if r := asked(RestartService, "service", "kubelet"); r.Service() != "kubelet.service" || r.OnHost() {

@@ -181,6 +181,8 @@ func TestM81_Parameters(t *testing.T) {
 		{"reboot", "drain", "yes", "must be one of true, false"},
 		{"restartService", "service", "kubelet.service", ""},
 		{"restartService", "service", "kubelet;reboot", "must be the name of a systemd unit"},
+		{"restartService", "service", "docker.socket", ""},
+		{"restartService", "service", "poweroff.target", "must be a service, socket or timer"},
 		{"restartService", "service", "--now", "must be the name of a systemd unit"},
 		{"restartService", "scope", "host", "service is missing"},
 		{"resetHost", "confirm", "box", ""},

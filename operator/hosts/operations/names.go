@@ -55,7 +55,7 @@ func table() map[string]Predefined {
 		{Name: hostsv1.OperationReboot, Executor: hostsv1.ExecutorPaver, Timeout: 10 * time.Minute, Parameters: []Parameter{drain, grace}},
 		{Name: hostsv1.OperationShutdown, Executor: hostsv1.ExecutorPaver, Timeout: 5 * time.Minute, Parameters: []Parameter{grace}},
 		{Name: hostsv1.OperationRestartService, Executor: hostsv1.ExecutorPaver, Timeout: 2 * time.Minute, Parameters: []Parameter{
-			{Name: "service", Required: true, Check: isUnit}, {Name: "scope", Check: oneOf("machine", "host")},
+			{Name: "service", Required: true, Check: isService}, {Name: "scope", Check: oneOf("machine", "host")},
 		}},
 		{Name: hostsv1.OperationRestartMachine, Executor: hostsv1.ExecutorPaver, Timeout: 5 * time.Minute},
 		{Name: hostsv1.OperationRepave, Executor: hostsv1.ExecutorController, Timeout: 45 * time.Minute, Parameters: []Parameter{drain, {Name: "version", Check: isVersion}}},
@@ -159,6 +159,7 @@ func CheckParameters(op *hostsv1.MachineOperation, machine string) error {
 
 var (
 	unit            = regexp.MustCompile(`^[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]{0,254}$`)
+	restartable     = regexp.MustCompile(`[.](service|socket|timer)$`)
 	conditionReason = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 	digits          = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
 )
@@ -191,6 +192,17 @@ func isVersion(_, value string) error {
 func isUnit(_, value string) error {
 	if !unit.MatchString(value) {
 		return fmt.Errorf("%.63q must be the name of a systemd unit", value)
+	}
+	return nil
+}
+
+// isService is what the host checks as well: to start another kind of unit can take it down.
+func isService(_, value string) error {
+	if err := isUnit("", value); err != nil {
+		return err
+	}
+	if strings.Contains(value, ".") && !restartable.MatchString(value) {
+		return fmt.Errorf("%.63q must be a service, socket or timer", value)
 	}
 	return nil
 }
