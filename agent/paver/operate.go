@@ -81,6 +81,10 @@ func (p *Paver) takeOrder(ctx context.Context, o *nstancev1.MachineOrder) error 
 		return nil
 	}
 	now := p.opts.Now()
+	if p.orders.readAgain(now) {
+		delete(p.problems, "OperationsUnreadable")
+		p.opts.Log.InfoContext(ctx, "operations read again", "path", p.orders.file.Path, "operations", len(p.orders.book.Records), "reason", "the file can be read, or was deleted")
+	}
 	r := operation.Record{ID: id, Name: name, Parameters: o.GetParameters(), Deadline: o.GetDeadline().AsTime(), State: operation.Accepted, Taken: now}
 	switch waiting := p.orders.book.Waiting(); {
 	case p.orders.unreadable != nil: // it may have been done before
@@ -97,6 +101,23 @@ func (p *Paver) takeOrder(ctx context.Context, o *nstancev1.MachineOrder) error 
 	p.opts.Log.InfoContext(ctx, "operation taken", "operation", id, "name", name, "deadline", r.Deadline)
 	p.tell()
 	return nil
+}
+
+// readAgain reads the file of operations again that could not be read, and reports whether it can be now: somebody may have put
+// it right, or deleted it. What was said since stays.
+func (o *orders) readAgain(now time.Time) bool {
+	if o.unreadable == nil {
+		return false
+	}
+	book, err := o.file.Load()
+	if o.unreadable = err; err != nil {
+		return false
+	}
+	for _, r := range o.book.Records {
+		book = book.With(r, now)
+	}
+	o.book = book
+	return true
 }
 
 // cancelOrder notes that an operation is cancelled.
@@ -179,17 +200,26 @@ func (p *Paver) operate(ctx context.Context, v transition.View, changing bool) t
 	default:
 		return p.perform(ctx, r, step, v)
 	}
-	if err := p.record(ctx, r, step); err != nil {
-		return turn{alone: step.Alone, until: now.Add(failurePause)}
-	}
-	return turn{did: true}
+	return afterRecord(p.record(ctx, r, step), step, now)
 }
 
-// record makes a record durable, and says so.
+// errOvertaken is the error about a step that was decided before the operation was cancelled: it is to be decided again.
+var errOvertaken = errors.New("the operation was cancelled meanwhile")
+
+// record makes a record durable, and says so. What ends an operation is written whatever was said meanwhile.
 func (p *Paver) record(ctx context.Context, r operation.Record, step operation.Step) error {
 	p.mu.Lock()
-	err := p.keepOrder(r, p.opts.Now())
+	known, _ := p.orders.book.Find(r.ID)
+	overtaken := known.Cancelled && !r.Cancelled && !r.State.Over()
+	r.Cancelled = r.Cancelled || known.Cancelled
+	var err error
+	if !overtaken {
+		err = p.keepOrder(r, p.opts.Now())
+	}
 	p.mu.Unlock()
+	if overtaken {
+		return errOvertaken
+	}
 	if err != nil {
 		p.opts.Log.ErrorContext(ctx, "operation not written", "operation", r.ID, "error", err)
 		p.problem("OperationNotWritten", err.Error())
@@ -198,6 +228,14 @@ func (p *Paver) record(ctx context.Context, r operation.Record, step operation.S
 	p.solved("OperationNotWritten")
 	p.opts.Log.InfoContext(ctx, "operation goes on", "operation", r.ID, "name", r.Name, "step", step.Kind, "state", r.State, "result", r.Reason, "reason", step.Reason)
 	return nil
+}
+
+// afterRecord is what comes after a record was written, or was not.
+func afterRecord(err error, step operation.Step, now time.Time) turn {
+	if err != nil && !errors.Is(err, errOvertaken) {
+		return turn{alone: step.Alone, until: now.Add(failurePause)}
+	}
+	return turn{did: true}
 }
 
 // noteWaiting says what an operation waits for, which need not be durable.
@@ -210,6 +248,9 @@ func (p *Paver) noteWaiting(r operation.Record, reason, message string) {
 	message = journal.Cut(message)
 	if r.Message == message {
 		return
+	}
+	if known, _ := p.orders.book.Find(r.ID); known.Cancelled {
+		r.Cancelled = true // since the record was read
 	}
 	if r.Message = message; r.State == operation.Accepted {
 		r.Reason = reason
@@ -279,8 +320,8 @@ const (
 // perform does what a step says, once it is durable that it will.
 func (p *Paver) perform(ctx context.Context, r operation.Record, step operation.Step, v transition.View) turn {
 	r = r.Send(p.opts.Now())
-	if p.record(ctx, r, step) != nil {
-		return turn{alone: step.Alone, until: p.opts.Now().Add(failurePause)}
+	if err := p.record(ctx, r, step); err != nil {
+		return afterRecord(err, step, p.opts.Now())
 	}
 	err := p.do(ctx, &r, step, v)
 	now := p.opts.Now()

@@ -33,6 +33,7 @@ type power struct {
 	asked  []string
 	failed error // of systemctl
 	unit   string
+	shows  func() // is called while the systemd is asked for a unit
 }
 
 func (p *power) bootID() string {
@@ -44,6 +45,11 @@ func (p *power) bootID() string {
 func (p *power) systemctl(_ context.Context, args ...string) (command.Output, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if shows := p.shows; shows != nil && args[0] == "show" {
+		p.mu.Unlock()
+		shows()
+		p.mu.Lock()
+	}
 	if p.failed != nil {
 		return command.Output{}, p.failed
 	}
@@ -329,6 +335,18 @@ func TestM79_WhatIsLost(t *testing.T) {
 		if len(w.power.calls()) != 1 {
 			t.Errorf("asked %q", w.power.calls())
 		}
+		// Once the file is deleted, as its message says, the next one is carried out, and the one before it still is not.
+		if err := os.Remove(filepath.Join(w.dir, state, "operations.json")); err != nil {
+			t.Fatal(err)
+		}
+		w.ask("op-2", "restartMachine", 5*time.Minute)
+		w.untilState("op-2", complete)
+		w.ask("op-1", "reboot", 10*time.Minute)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := operationOf(w.status(), "op-1"); got.GetReason() != "Interrupted" || len(w.power.calls()) != 1 {
+			t.Errorf("%v; asked %q", got, w.power.calls())
+		}
 	})
 }
 
@@ -388,6 +406,40 @@ func TestM78_Cancelled(t *testing.T) {
 			t.Errorf("asked %q", w.power.calls())
 		}
 	})
+}
+
+// TestM78_CancelledWhileItIsLookedAt: a systemd that is slow does not have a cancellation forgotten, and what was decided
+// before it is not done.
+func TestM78_CancelledWhileItIsLookedAt(t *testing.T) {
+	for _, failed := range []error{nil, errors.New("systemd does not answer")} {
+		synctest.Test(t, func(t *testing.T) {
+			w := paved(t)
+			defer func() { w.stop() }()
+			w.power.mu.Lock()
+			w.power.unit = "LoadState=loaded\nActiveState=active\nResult=success\nType=notify\nInvocationID=one\n"
+			w.power.shows = func() {
+				w.take(&nstancev1.MachineOrderCancel{Id: "op-1"})
+				w.power.mu.Lock()
+				w.power.shows, w.power.failed = nil, failed
+				w.power.mu.Unlock()
+			}
+			w.power.mu.Unlock()
+			w.ask("op-1", "restartService", 2*time.Minute, "service", "sshd", "scope", "host")
+			w.until("looked at", func(*nstancev1.MachineStatus) bool {
+				w.power.mu.Lock()
+				defer w.power.mu.Unlock()
+				return w.power.shows == nil
+			})
+			time.Sleep(time.Second)
+			synctest.Wait()
+			w.power.mu.Lock()
+			w.power.failed = nil
+			w.power.mu.Unlock()
+			if got := w.untilState("op-1", opFailed); got.GetReason() != "Cancelled" || len(w.power.calls()) > 0 {
+				t.Errorf("%v; asked %q", got, w.power.calls())
+			}
+		})
+	}
 }
 
 // TestM75_RestartService: of the host and of its machine, proved by another invocation.
