@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,6 +40,15 @@ type brake struct {
 	over    map[string]int64     // by machine: the epoch of a repave that this process has seen end
 	fleet   fleet
 	started bool // what statuses say was taken in
+	// heard are the annotations that release the brake and have done so, by the UID of their configuration. Each counts once,
+	// however long its removal takes.
+	heard map[types.UID]heard
+}
+
+// heard is an annotation that is to be removed.
+type heard struct {
+	value string
+	until time.Time // when the cache has it that it was removed; zero: it was not
 }
 
 // begun is a repave that the cache may not have yet.
@@ -58,7 +66,7 @@ type fleet struct {
 }
 
 func newBrake(o *Options) *brake {
-	return &brake{opts: o, missing: map[string]time.Time{}, waiting: map[string]time.Time{}, begun: map[string]begun{}, over: map[string]int64{}}
+	return &brake{opts: o, missing: map[string]time.Time{}, waiting: map[string]time.Time{}, begun: map[string]begun{}, over: map[string]int64{}, heard: map[types.UID]heard{}}
 }
 
 // forget drops a machine that is no more. If it was being repaved, it is another one's turn.
@@ -174,6 +182,7 @@ func (b *brake) admit(ctx context.Context, p *pass) (why string, done func(lifec
 		return "", func(lifecycle.Decision) {}, nil
 	}
 	b.missing[name] = since
+	var asking []*hostsv1.MachineConfiguration
 	done = func(d lifecycle.Decision) {
 		var woken []string
 		switch {
@@ -187,8 +196,9 @@ func (b *brake) admit(ctx context.Context, p *pass) (why string, done func(lifec
 		}
 		b.mu.Unlock()
 		b.wake(woken)
+		b.remove(ctx, asking)
 	}
-	why, woken, err := b.braked(ctx, name)
+	why, asking, woken, err := b.braked(ctx, name)
 	if err != nil {
 		b.mu.Unlock()
 		return "", nil, err
@@ -240,39 +250,35 @@ func (b *brake) lookAtFleet(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// braked says why a machine has to wait, and which ones have not to any more; the brake's mutex is held.
-func (b *brake) braked(ctx context.Context, machine string) (why string, woken []string, err error) {
+// braked says why a machine has to wait, which configurations have an annotation that was heard and is to be removed, and
+// which machines have not to wait any more; the brake's mutex is held.
+func (b *brake) braked(ctx context.Context, machine string) (why string, asking []*hostsv1.MachineConfiguration, woken []string, err error) {
 	now := b.opts.Now()
 	looked := !b.recent(now)
 	if looked {
 		if err := b.lookAtFleet(ctx, now); err != nil {
-			return "", nil, err
+			return "", nil, nil, err
 		}
 	}
 	was := b.state.On()
-	asking, err := b.asking(ctx)
+	asking, released, err := b.asking(ctx, now)
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	b.state = b.state.Next(b.missing, b.fleet.machines, now)
-	released := len(asking) > 0
 	if released && was {
 		b.state = b.state.Released(now)
 		b.opts.Log.InfoContext(ctx, "brake of repaves released", "reason", "annotation "+hostsv1.AnnotationReleaseBrake)
 	}
-	// A user's word has its effect before it is removed: to hear it twice does no harm, and it is not lost.
-	if err := b.heard(ctx, asking); err != nil {
-		return "", nil, err
-	}
 	switch {
 	case released && was:
-		return "", b.all(), nil
+		return "", asking, b.all(), nil
 	case released:
 		// One that was set for an earlier loss is no word about this one.
-		b.opts.Log.WarnContext(ctx, "annotation removed that releases nothing", "annotation", hostsv1.AnnotationReleaseBrake, "reason", "the brake of repaves was not on when it was read")
+		b.opts.Log.WarnContext(ctx, "annotation that releases nothing", "annotation", hostsv1.AnnotationReleaseBrake, "reason", "the brake of repaves was not on when it was read")
 	}
 	if !b.state.On() {
-		return "", b.all(), nil
+		return "", asking, b.all(), nil
 	}
 	if !was {
 		limit := lifecycle.Limit(b.fleet.machines)
@@ -284,10 +290,10 @@ func (b *brake) braked(ctx context.Context, machine string) (why string, woken [
 	if b.repaving(machine, now) == 0 && !looked {
 		// It is this machine's turn, unless another process has begun one since.
 		if err := b.lookAtFleet(ctx, now); err != nil {
-			return "", nil, err
+			return "", nil, nil, err
 		}
 	}
-	return b.state.Why(b.repaving(machine, now)), nil, nil
+	return b.state.Why(b.repaving(machine, now)), asking, nil, nil
 }
 
 // rolls is whether a rollout has deleted the Node of a machine, or may be about to.
@@ -316,30 +322,47 @@ func assignedEpoch(m *hostsv1.HostMachine) int64 {
 	return 0
 }
 
-// asking are the configurations by whose annotation a user releases the brake.
-func (b *brake) asking(ctx context.Context) (some []*hostsv1.MachineConfiguration, err error) {
+// asking are the configurations with an annotation by which a user releases the brake and that is to be removed, and
+// whether one of them was not heard yet; the brake's mutex is held.
+func (b *brake) asking(ctx context.Context, now time.Time) (some []*hostsv1.MachineConfiguration, released bool, err error) {
 	var all hostsv1.MachineConfigurationList
 	if err := b.opts.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list MachineConfigurations: %w", err)
+		return nil, false, fmt.Errorf("list MachineConfigurations: %w", err)
 	}
+	before := b.heard
+	b.heard = map[types.UID]heard{}
 	for i := range all.Items {
-		if _, asked := all.Items[i].Annotations[hostsv1.AnnotationReleaseBrake]; asked {
-			some = append(some, all.Items[i].DeepCopy())
+		c := &all.Items[i]
+		value, asks := c.Annotations[hostsv1.AnnotationReleaseBrake]
+		if !asks {
+			continue
+		}
+		is, known := before[c.UID]
+		if !known || is.value != value || !is.until.IsZero() && !now.Before(is.until) {
+			is, released = heard{value: value}, true
+		}
+		if b.heard[c.UID] = is; is.until.IsZero() {
+			some = append(some, c.DeepCopy())
 		}
 	}
-	return some, nil
+	return some, released, nil
 }
 
-// heard removes the annotation that releases the brake, which counts once.
-func (b *brake) heard(ctx context.Context, asking []*hostsv1.MachineConfiguration) error {
+// remove removes annotations that were heard. A user's word has its effect before that, so it is not lost, and one that cannot
+// be removed now is removed when the brake is asked again.
+func (b *brake) remove(ctx context.Context, asking []*hostsv1.MachineConfiguration) {
 	for _, c := range asking {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": c.UID, "annotations": map[string]any{hostsv1.AnnotationReleaseBrake: nil}}})
-		if err != nil {
-			return fmt.Errorf("patch of MachineConfiguration %s: %w", c.Name, err)
+		uid := c.UID
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q,"annotations":{%q:null}}}`, uid, hostsv1.AnnotationReleaseBrake)
+		if err := b.opts.Client.Patch(ctx, c, client.RawPatch(types.MergePatchType, []byte(patch)), manager); client.IgnoreNotFound(err) != nil {
+			b.opts.Log.WarnContext(ctx, "annotation not removed", "annotation", hostsv1.AnnotationReleaseBrake, "configuration", c.Name, "error", err)
+			continue
 		}
-		if err := b.opts.Client.Patch(ctx, c, client.RawPatch(types.MergePatchType, patch), manager); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("remove annotation %s of MachineConfiguration %s: %w", hostsv1.AnnotationReleaseBrake, c.Name, err)
+		b.mu.Lock()
+		if is, known := b.heard[uid]; known {
+			is.until = b.opts.Now().Add(unsureFor)
+			b.heard[uid] = is
 		}
+		b.mu.Unlock()
 	}
-	return nil
 }

@@ -1,13 +1,17 @@
 package host
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/lifecycle"
@@ -195,12 +199,73 @@ func TestM87_TheNextOneIsLookedAt(t *testing.T) {
 		}
 		// A user's word counts although nobody hears that it was removed.
 		w.faults.FailWrite(1, true, errRefused)
-		if err := w.pass("m01"); err == nil {
-			t.Error("the answer was not lost")
-		}
+		w.must(w.pass("m01"))
 		w.must(w.pass("m01"))
 		if got := w.woken.take(); !slices.Equal(got, []string{"m01", "m04", "m05", "m06", "m07"}) {
 			t.Errorf("after it was released looked at are %v", got)
+		}
+	})
+}
+
+// M87: a user's word is heard once, also where the annotation cannot be removed at first, and the API server that is slow at
+// it does not keep other machines waiting.
+func TestM87_TheAnnotationIsNotRemoved(t *testing.T) {
+	run(t, func(w *world) {
+		name := func(i int) string { return fmt.Sprintf("m%d", i) }
+		w.configuration("gpu", 1)
+		for i := range 6 {
+			w.running(name(i), w.reference("gpu", 1))
+		}
+		w.instances()
+		for i := range 6 {
+			w.deleteNode(name(i))
+			w.must(w.pass(name(i)))
+		}
+		w.after(lifecycle.ConfirmAfter)
+		for i := range 6 {
+			w.must(w.pass(name(i)))
+		}
+		c := &hostsv1.MachineConfiguration{}
+		get := func() map[string]string {
+			w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "gpu"}, c))
+			return c.Annotations
+		}
+		get()
+		c.Annotations = map[string]string{hostsv1.AnnotationReleaseBrake: ""}
+		w.must(w.api.Update(t.Context(), c))
+		var log strings.Builder
+		w.r.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+		tries := 0
+		w.r.opts.Client = interceptor.NewClient(w.listing(w.api), interceptor.Funcs{
+			Patch: func(ctx context.Context, api client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				if _, configuration := o.(*hostsv1.MachineConfiguration); configuration {
+					if !w.r.brake.mu.TryLock() {
+						t.Error("the brake is locked meanwhile")
+					} else {
+						w.r.brake.mu.Unlock()
+					}
+					if tries++; tries < 3 {
+						return errRefused
+					}
+				}
+				return api.Patch(ctx, o, p, opts...)
+			},
+		})
+		for i := range 6 {
+			if err := w.pass(name(i)); err != nil {
+				t.Error(err)
+			}
+		}
+		for i := range 6 {
+			if w.get(name(i)).Status.Configuration.Assigned.Epoch != 2 {
+				t.Errorf("%s waits although the brake was released", name(i))
+			}
+		}
+		if got := log.String(); strings.Contains(got, "releases nothing") || strings.Count(got, "brake of repaves released") != 1 || strings.Count(got, "annotation not removed") != 2 {
+			t.Errorf("logged\n%s", got)
+		}
+		if left := get(); tries != 3 || len(left) > 0 {
+			t.Errorf("tried %d times, left is %v", tries, left)
 		}
 	})
 }
