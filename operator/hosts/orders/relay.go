@@ -24,6 +24,8 @@ import (
 // Carrier carries operations out at the shards of their instances. [power.Switch] does.
 type Carrier interface {
 	Carry(ctx context.Context, op *hostsv1.MachineOperation, m *hostsv1.HostMachine) (*operations.Outcome, error)
+	// Known reports whether the shard has taken the operation.
+	Known(ctx context.Context, op *hostsv1.MachineOperation, m *hostsv1.HostMachine) (bool, error)
 }
 
 // Drainer has Nodes drained for operations. [opdrain.Drains] does.
@@ -59,7 +61,14 @@ func (r *Relay) Carry(ctx context.Context, op *hostsv1.MachineOperation, m *host
 	if name == hostsv1.OperationShutdown && off(m) {
 		return &operations.Outcome{Message: "the provider says that the instance is off"}, nil
 	}
-	if drains {
+	known := false
+	if drains { // once the order is sent its end is what counts, whatever else the Node is drained for by then
+		var err error
+		if known, err = r.Shards.Known(ctx, op, m); err != nil {
+			return nil, err
+		}
+	}
+	if drains && !known {
 		drained, why, err := r.Drains.Drained(ctx, op, m)
 		switch {
 		case err != nil:

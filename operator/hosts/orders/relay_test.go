@@ -18,6 +18,7 @@ type around struct {
 	drained bool
 	outcome *operations.Outcome
 	failed  error
+	known   bool // to the shard
 	calls   []string
 }
 
@@ -31,6 +32,11 @@ func (a *around) End(*hostsv1.MachineOperation, time.Time) { a.calls = append(a.
 func (a *around) Carry(context.Context, *hostsv1.MachineOperation, *hostsv1.HostMachine) (*operations.Outcome, error) {
 	a.calls = append(a.calls, "carry")
 	return a.outcome, a.failed
+}
+
+func (a *around) Known(context.Context, *hostsv1.MachineOperation, *hostsv1.HostMachine) (bool, error) {
+	a.calls = append(a.calls, "known")
+	return a.known, a.failed
 }
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -71,11 +77,13 @@ func TestM79_HowOperationsOfHostsEnd(t *testing.T) {
 	}{
 		{"under way", "reboot", nil, around{}, nil, false, "", []string{"carry"}},
 		{"the host says so", "reboot", nil, around{outcome: done}, nil, false, "done", []string{"carry"}},
-		{"by its other name", "restart", drain, around{}, nil, false, "", []string{"drain"}},
-		{"with Pods", "reboot", drain, around{}, nil, false, "", []string{"drain"}},
-		{"drained", "reboot", drain, around{drained: true}, nil, false, "", []string{"drain", "carry"}},
-		{"back", "reboot", drain, around{drained: true, outcome: done}, nil, false, "done", []string{"drain", "carry", "end"}},
-		{"Pods that do not go", "reboot", drain, around{}, nil, true, hostsv1.ReasonTimeout, []string{"drain", "end"}},
+		{"by its other name", "restart", drain, around{}, nil, false, "", []string{"known", "drain"}},
+		{"with Pods", "reboot", drain, around{}, nil, false, "", []string{"known", "drain"}},
+		{"drained", "reboot", drain, around{drained: true}, nil, false, "", []string{"known", "drain", "carry"}},
+		{"back", "reboot", drain, around{known: true, outcome: done}, nil, false, "done", []string{"known", "carry", "end"}},
+		{"Pods that do not go", "reboot", drain, around{}, nil, true, hostsv1.ReasonTimeout, []string{"known", "drain", "end"}},
+		{"it reboots, and its Node is drained for something else by then", "reboot", drain, around{known: true}, nil, true, "", []string{"known", "carry"}},
+		{"whether the shard has it is not known", "reboot", drain, around{failed: errors.New("away")}, nil, true, "away", []string{"known"}},
 		{"another operation is not drained for", "restartMachine", drain, around{}, nil, false, "", []string{"carry"}},
 		{"the shard is away", "reboot", nil, around{failed: errors.New("away")}, nil, false, "away", []string{"carry"}},
 		{"the host is about to go down", "shutdown", nil, around{}, nil, false, "", []string{"carry"}},

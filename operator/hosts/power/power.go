@@ -73,6 +73,24 @@ func (s *Switch) Carry(ctx context.Context, op *hostsv1.MachineOperation, m *hos
 	return outcome(said), nil
 }
 
+// Known reports whether the shard has taken an operation.
+func (s *Switch) Known(ctx context.Context, op *hostsv1.MachineOperation, m *hostsv1.HostMachine) (bool, error) {
+	if m.Spec.Instance == nil {
+		return false, fmt.Errorf("HostMachine %s stands for no instance", m.Name)
+	}
+	shard, connected := s.Shard(string(m.Spec.Instance.Shard))
+	if !connected {
+		return false, fmt.Errorf("shard %s is not connected", m.Spec.Instance.Shard)
+	}
+	if _, err := shard.GetOperation(ctx, string(op.UID)); err != nil {
+		if shards.ClassOf(err) == shards.NotFound {
+			return false, nil
+		}
+		return false, err
+	}
+	return true, nil
+}
+
 func request(op *hostsv1.MachineOperation, m *hostsv1.HostMachine) *nstancev1.StartOperationRequest {
 	r := &nstancev1.StartOperationRequest{
 		Id: string(op.UID), InstanceId: string(m.Spec.Instance.ID), Name: operations.Name(op.Spec.OperationName),
