@@ -167,7 +167,7 @@ var hostNodeFeature = feature{
 }
 
 // executors are those of operations that this process carries out, or has carried out by shards and hosts. The drain
-// engine, which starts later, asks for what they have drained.
+// engine asks for what they have drained.
 func (w wiring) executors() {
 	hosts := &w.shardState.hosts
 	hosts.drains.Nodes = w.workload.GetClient()
@@ -189,7 +189,7 @@ func (w wiring) hostCalls(shard string) (shards.Machines, bool) {
 	return shards.Machines{Shard: s}, connected
 }
 
-// rollouts brings machines to new versions. The drain engine, which starts later, asks it what is to be drained.
+// rollouts brings machines to new versions. The drain engine asks it what is to be drained.
 func (w wiring) rollouts() *rollout.Reconciler {
 	hosts := &w.shardState.hosts
 	return rollout.New(rollout.Options{

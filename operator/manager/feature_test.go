@@ -14,6 +14,18 @@ import (
 	"nstance.dev/operator/config"
 )
 
+// What wakes the drain engine is set up after it was made: requests may come as soon as it is.
+func TestTheDrainEngineComesFirst(t *testing.T) {
+	at := func(name string) int {
+		return slices.IndexFunc(features, func(f feature) bool { return f.name == name })
+	}
+	for _, wakes := range []feature{hostNodeFeature, demandFeature} {
+		if engine, it := at(drainFeature.name), at(wakes.name); engine < 0 || it < 0 || it < engine {
+			t.Errorf("feature %s starts at place %d, and the drain engine is made at %d", wakes.name, it, engine)
+		}
+	}
+}
+
 // A feature that is off needs no kind, no right and nothing of a Pod.
 func TestAFeatureThatIsOffNeedsNothing(t *testing.T) {
 	kept := features

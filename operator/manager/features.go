@@ -9,12 +9,12 @@ import (
 	"nstance.dev/operator/config"
 )
 
-// features are all of them, in the order in which they start.
+// features are all of them, in the order in which they start. The drain engine comes before those that wake it.
 var features = []feature{
 	processFeature, leaderFeature, secureMetricsFeature, webhookCertFeature,
-	hostFeature, hostNodeFeature,
+	drainFeature, hostFeature, hostNodeFeature,
 	clusterFeature, importFeature, poolFeature, templateFeature, errorFeature, kubeconfigFeature, ownKubeconfigFeature,
-	metricsFeature, machineFeature, drainFeature, nodeFeature, onDemandFeature, gatedFeature,
+	metricsFeature, machineFeature, nodeFeature, onDemandFeature, gatedFeature,
 	bootstrapFeature, joinTokenFeature,
 	podRequestFeature, demandPodsFeature, demandNodeFeature, demandFeature, podEventFeature,
 }
