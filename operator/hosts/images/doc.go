@@ -10,6 +10,6 @@
 // there is one question at a time, and none for [Again] after one that had no answer: whoever asks
 // meanwhile is told so at once, so that a registry that is slow keeps nobody waiting but the first.
 //
-// Nothing is sent without TLS, a login goes to its own host alone, and no error or log repeats what a
-// Secret or a registry says.
+// Nothing is sent without TLS, a login goes to its own host, and to the token service that this host names, which may be
+// another one, and no error or log repeats what a Secret or a registry says.
 package images

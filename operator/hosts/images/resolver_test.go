@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,39 @@ func TestM99_PullSecretOfATag(t *testing.T) {
 	of.Image.OCI.PullSecret = "missing"
 	if _, err := w.Digest(t.Context(), of); !errors.Is(err, images.ErrUnresolved) || !strings.Contains(err.Error(), "secret missing does not exist") {
 		t.Errorf("without the Secret: %v", err)
+	}
+}
+
+// M99: a registry that gives tokens out names the service that does, which gets the login too: by TLS or not at all, and not at
+// a bare private address that is not its own.
+func TestM99_TheTokenServiceOfARegistry(t *testing.T) {
+	s := newServer(t)
+	want := s.push("nodes/base:1", newImage(t))
+	leaks := func(http.ResponseWriter, *http.Request) { t.Error("the login is sent") }
+	plain, private := httptest.NewServer(http.HandlerFunc(leaks)), httptest.NewTLSServer(http.HandlerFunc(leaks))
+	defer plain.Close()
+	defer private.Close()
+	for realm, gets := range map[string]bool{"https://" + s.host() + "/token": true, plain.URL + "/token": false, private.URL + "/token": false} {
+		s.stand(func(w http.ResponseWriter, r *http.Request) bool {
+			user, password, _ := r.BasicAuth()
+			switch {
+			case r.URL.Path == "/token" && user == "puller" && password == marked:
+				fmt.Fprint(w, `{"token": "of-the-service"}`)
+			case r.Header.Get("Authorization") == "Bearer of-the-service":
+				return false
+			default:
+				w.Header().Set("WWW-Authenticate", `Bearer realm="`+realm+`",service="nodes"`)
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+			return true
+		})
+		w := newWorld(s)
+		w.secrets["registry"] = fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, s.host(), base64.StdEncoding.EncodeToString([]byte("puller:"+marked)))
+		of := template(s.host() + "/nodes/base:1")
+		of.Image.OCI.PullSecret = "registry"
+		if got, err := w.Digest(t.Context(), of); gets != (err == nil) || gets && got != want {
+			t.Errorf("realm %s: %q, %v", realm, got, err)
+		}
 	}
 }
 
