@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"nstance.dev/agent/paver/download"
+	"nstance.dev/protos/pullsecret"
 )
 
 // endpoint is a place that has a repository: a mirror, or the registry itself.
@@ -45,7 +46,7 @@ func (o Options) open(src *OCI, ref resolved) (*repository, error) {
 		o.Log.Info("registry failed, the next one is tried", "registry", endpoint, "what", what, "err", err)
 	}}
 	for _, registry := range src.Registries {
-		if canonical(registry.Host) != canonical(host) {
+		if pullsecret.Canonical(registry.Host) != pullsecret.Canonical(host) {
 			continue
 		}
 		for _, m := range registry.Mirrors {

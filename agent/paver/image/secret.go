@@ -1,27 +1,20 @@
 package image
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"path"
-	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
-	"github.com/google/go-containerregistry/pkg/name"
+
+	"nstance.dev/protos/pullsecret"
 )
 
 // PullSecret holds credentials of registries. Logged, formatted with any verb or marshalled
 // it shows a mask. The zero value has none.
 type PullSecret struct {
-	logins []login
-}
-
-type login struct {
-	host, path string
-	auth       authn.AuthConfig
+	logins pullsecret.Logins[authn.AuthConfig]
 }
 
 // MaxPullSecret is how many bytes a pull secret may have.
@@ -35,67 +28,20 @@ func ParsePullSecret(data []byte) (PullSecret, error) {
 	if len(data) > MaxPullSecret {
 		return PullSecret{}, fmt.Errorf("the pull secret has more than %d bytes", MaxPullSecret)
 	}
-	var config struct {
-		Auths map[string]authn.AuthConfig `json:"auths"`
-	}
-	if err := json.Unmarshal(data, &config); err != nil || len(config.Auths) == 0 {
+	logins, err := pullsecret.Parse[authn.AuthConfig](data)
+	if err != nil {
 		return PullSecret{}, errSecret
 	}
-	var s PullSecret
-	for key, auth := range config.Auths {
-		_, place, found := strings.Cut(key, "://")
-		if !found {
-			place = key
-		}
-		host, rest, _ := strings.Cut(place, "/")
-		rest = strings.TrimSuffix(rest, "/")
-		if rest == "v1" || rest == "v2" {
-			rest = ""
-		}
-		s.logins = append(s.logins, login{canonical(host), rest, auth})
-	}
-	return s, nil
+	return PullSecret{logins}, nil
 }
 
-// canonical is the host of a registry; that of Docker Hub has several names.
-func canonical(host string) string {
-	switch host = strings.ToLower(host); host {
-	case "docker.io", "registry-1.docker.io":
-		return name.DefaultRegistry
-	}
-	return host
-}
-
-// For returns what to log in with for a repository of a registry. Of several the one for the
-// longest path counts, then the one that names the host without a pattern.
+// For returns what to log in with for a repository of a registry.
 func (s PullSecret) For(host, repository string) authn.Authenticator {
-	best, found := login{}, false
-	for _, l := range s.logins {
-		if !matches(l.host, canonical(host)) || l.path != "" && l.path != repository && !strings.HasPrefix(repository, l.path+"/") {
-			continue
-		}
-		if !found || len(l.path) > len(best.path) || len(l.path) == len(best.path) && strings.Contains(best.host, "*") {
-			best, found = l, true
-		}
-	}
+	auth, found := s.logins.At(host, repository)
 	if !found {
 		return authn.Anonymous
 	}
-	return authn.FromConfig(best.auth)
-}
-
-// matches compares hosts part by part, so that a pattern covers one part of a name.
-func matches(pattern, host string) bool {
-	patterns, parts := strings.Split(pattern, "."), strings.Split(host, ".")
-	if len(patterns) != len(parts) {
-		return false
-	}
-	for i := range parts {
-		if ok, err := path.Match(patterns[i], parts[i]); !ok || err != nil {
-			return false
-		}
-	}
-	return true
+	return authn.FromConfig(auth)
 }
 
 const mask = "[secret]"

@@ -38,7 +38,7 @@ var operatorLayers = []layer{
 	inOperator("hosts/lifecycle", "api/hosts/v1alpha1", "status"),
 	inOperator("hosts/assignment", "api/hosts/v1alpha1", "hosts/versions", "protos/nstance/v1"),
 	inOperator("hosts/pullsecrets"),
-	inOperator("hosts/images", "api/hosts/v1alpha1", "hosts/versions"),
+	inOperator("hosts/images", "api/hosts/v1alpha1", "hosts/versions", "protos/pullsecret"),
 	inOperator("hosts/windows", "api/hosts/v1alpha1"),
 	inOperator("hosts/rollout", "api/hosts/v1alpha1", "hosts/lifecycle", "hosts/versions", "hosts/windows"),
 	inOperator("hosts/inplace", "api/hosts/v1alpha1", "hosts/operations", "hosts/versions", "protos/nstance/v1"),

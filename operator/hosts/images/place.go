@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/protos/pullsecret"
 )
 
 // maxManifest bounds manifests, as registries do.
@@ -49,7 +50,7 @@ func (r *Resolver) places(t *hostsv1.Template, tag name.Tag, with logins) ([]*pl
 	host, repository := tag.RegistryStr(), tag.RepositoryStr()
 	var all []*place
 	for _, registry := range registries(t) {
-		if canonical(registry.Host) != canonical(host) {
+		if pullsecret.Canonical(registry.Host) != pullsecret.Canonical(host) {
 			continue
 		}
 		for _, m := range registry.Mirrors {
@@ -61,7 +62,7 @@ func (r *Resolver) places(t *hostsv1.Template, tag name.Tag, with logins) ([]*pl
 		}
 	}
 	return append(all, &place{
-		name: host, registry: tag.Registry, repository: repository, login: with.at(host, repository), timeout: registryTimeout, base: secured(r.opts.Roots),
+		name: host, registry: tag.Registry, repository: repository, login: loginAt(with, host, repository), timeout: registryTimeout, base: secured(r.opts.Roots),
 	}), nil
 }
 
@@ -95,7 +96,7 @@ func (r *Resolver) mirror(m hostsv1.Mirror, host, repository string, with logins
 	}
 	below := strings.TrimSuffix(address.Path, "/")
 	p := &place{
-		name: address.Host + below, registry: registry, repository: repository, login: with.at(address.Host, repository), timeout: mirrorTimeout,
+		name: address.Host + below, registry: registry, repository: repository, login: loginAt(with, address.Host, repository), timeout: mirrorTimeout,
 		base: secured(roots), below: below, mirrors: host,
 	}
 	if below != "/v2" && !strings.HasPrefix(below, "/v2/") {

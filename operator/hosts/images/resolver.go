@@ -145,15 +145,15 @@ func (r *Resolver) ask(ctx context.Context, t *hostsv1.Template) (hostsv1.SHA256
 // logins are those of a pull secret; empty: none.
 func (r *Resolver) logins(ctx context.Context, secret string) (logins, error) {
 	if secret == "" {
-		return nil, nil
+		return logins{}, nil
 	}
 	content, err := r.opts.Secret(ctx, secret)
 	if err != nil {
-		return nil, err
+		return logins{}, err
 	}
 	all, err := parseLogins(content)
 	if err != nil {
-		return nil, fmt.Errorf("pull secret %s: %w", secret, err)
+		return logins{}, fmt.Errorf("pull secret %s: %w", secret, err)
 	}
 	return all, nil
 }
