@@ -2652,8 +2652,8 @@ func (x *MachineOrder) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
-// MachineOrderCancel says that nobody wants an operation any more. What cannot be taken back
-// goes on.
+// MachineOrderCancel cancels an operation: a host that has not begun it does not begin it. What it
+// has begun goes on.
 type MachineOrderCancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the operation.
