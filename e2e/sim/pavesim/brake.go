@@ -21,6 +21,9 @@ func (o *oracle) answered(p *process, c cluster.Call, err error) {
 	if !there || !apierrors.IsNotFound(err) || uidOf(m) == "" {
 		return
 	}
+	if begun(m.Status.Rollout) {
+		return // the rollout has deleted it
+	}
 	if o.missed[p] == nil {
 		o.missed[p] = map[string]loss{}
 	}
@@ -53,7 +56,10 @@ func (o *oracle) brake(p *process, m *hostsv1.HostMachine) {
 		if !there || other.Name == m.Name {
 			continue
 		}
-		if begun := o.begun[p][other.Name]; away(other) && away(stored) || begun != 0 && begun == epochOf(stored) && away(stored) {
+		if own := o.begun[p][other.Name]; away(other) && away(stored) || own != 0 && own == epochOf(stored) && away(stored) {
+			if begun(stored.Status.Rollout) || begun(m.Status.Rollout) {
+				continue // rollouts have a budget of their own
+			}
 			o.w.violate("M87", "%s is repaved while %s is, and %d Nodes are gone", m.Name, other.Name, few)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"nstance.dev/e2e/sim/objects"
@@ -13,9 +14,17 @@ import (
 // concerns has the controllers look at what a change concerns: not more than the watches of the real
 // ones do. For what they miss there is their own look every minute.
 func (p *process) concerns(c objects.Change) {
+	p.concernsRollouts(c)
 	switch o := c.Object().(type) {
+	case *hostsv1.MachineOperation:
+		p.concernsOperations(o)
 	case *hostsv1.HostMachine:
 		p.add(ofHost, o.Name, 0)
+		if changed(c, func(m *hostsv1.HostMachine) any {
+			return []any{m.Generation, m.Status.Executors, m.Status.Hold, m.Status.Repave, m.DeletionTimestamp}
+		}) {
+			p.unfinished(o.Name)
+		}
 		if c.Before == nil || changed(c, func(m *hostsv1.HostMachine) any {
 			return []any{m.Generation, m.Labels, m.Annotations, m.Status.Configuration, m.DeletionTimestamp}
 		}) {
@@ -43,6 +52,45 @@ func (p *process) concerns(c objects.Change) {
 	case *certificatesv1.CertificateSigningRequest:
 		p.add(ofCSR, o.Name, 0)
 	}
+}
+
+// concernsRollouts has rollouts looked at, where there are any, and the drains of what they have begun.
+func (p *process) concernsRollouts(c objects.Change) {
+	if _, rolls := p.w.rolls(); !rolls {
+		return
+	}
+	concerned := false
+	switch o := c.Object().(type) {
+	case *hostsv1.HostMachine:
+		concerned = changed(c, func(m *hostsv1.HostMachine) any {
+			stage := ""
+			if m.Status.Repave != nil {
+				stage = m.Status.Repave.Stage
+			}
+			return []any{m.Generation, m.DeletionTimestamp, m.Status.Configuration, m.Status.Rollout, m.Status.NodeRef, m.Status.Hold, stage, conditionsOf(m)}
+		})
+	case *corev1.Node:
+		p.add(ofDrains, o.Name, 0)
+		concerned = changed(c, func(n *corev1.Node) any { return []any{n.UID, ready(n), n.Annotations} })
+	case *hostsv1.MachineConfiguration, *hostsv1.MachineConfigurationVersion:
+		concerned = true
+	}
+	if !concerned {
+		return
+	}
+	for _, of := range objects.Known[*hostsv1.MachineConfiguration](p.cache) {
+		p.add(ofRollout, of.Name, 0)
+	}
+}
+
+// conditionsOf are those of a machine that rollouts look at, with their states.
+func conditionsOf(m *hostsv1.HostMachine) (all []string) {
+	for _, of := range []string{hostsv1.ConditionReady, hostsv1.ConditionRepaveFailed, hostsv1.ConditionAgentConnected, hostsv1.ConditionPreflightPassed} {
+		if c := meta.FindStatusCondition(m.Status.Conditions, of); c != nil {
+			all = append(all, of+string(c.Status)+c.LastTransitionTime.String())
+		}
+	}
+	return all
 }
 
 // changed is whether a part of an object is another one than before.

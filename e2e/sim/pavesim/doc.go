@@ -1,12 +1,12 @@
 // Package pavesim runs host machines with their nodes in one process: what the operator decides about
 // them, what a shard keeps and hands on, and the pavers that build them.
 //
-// The operator's controllers of versions, selection, hosts and certificate signing requests, server/hosts
+// The operator's controllers of versions, selection, hosts, rollouts, operations and certificate signing requests, server/hosts
 // with its object storage, and the paver with its journal on a real disk are the real ones. Around them
 // are models: an API server with caches that lag (package cluster), hosts with the fake runner and kubelets
 // in its machines (package machine, kubelets.go), leaders that come and go (package shard), agents that
-// remember and repeat (hosts.go), and users, who edit templates, delete Nodes, pause and pin machines, and
-// delete HostMachines (verbs.go).
+// remember and repeat (hosts.go), what drains Nodes (rollouts.go), processes of an executor that race and die (operations.go),
+// and users, who edit templates, delete Nodes, pause and pin machines, delete HostMachines, and ask for operations (verbs.go).
 //
 // One thing happens after another, in an order that the seed draws, in the time of testing/synctest. A
 // process of the operator does one thing at a time, and before each answer of the API server everybody else
@@ -17,6 +17,6 @@
 // systemd-nspawn that is killed, and lost journals.
 //
 // Each write and each step is held against what is so, not against what the writer believed (oracle.go,
-// brake.go). When the faults have ended every machine has to run one slot whose Node has joined, or to say
+// brake.go, budget.go, opchecks.go). When the faults have ended every machine has to run one slot whose Node has joined, or to say
 // that it has failed, and nothing more may be begun (settle.go).
 package pavesim

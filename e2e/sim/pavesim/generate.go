@@ -29,8 +29,53 @@ func Generate(seed uint64, mode string) sim.Plan {
 		words := r.event()
 		p.Events = append(p.Events, sim.Event{At: time.Duration(r.Int64N(int64(22 * time.Minute))).Truncate(time.Millisecond), Verb: words[0], Args: words[1:]})
 	}
+	more(&p, dice{Rand: rand.New(rand.NewPCG(seed, 92)), machines: r.machines})
 	slices.SortStableFunc(p.Events, func(a, b sim.Event) int { return cmp.Compare(a.At, b.At) })
 	return p
+}
+
+// more has machines of half of the plans brought to new versions, and operations asked for in half of them.
+func more(p *sim.Plan, r dice) {
+	if r.IntN(2) == 0 {
+		p.Settings["rolling"] = fmt.Sprint(1 + r.IntN(2))
+		if r.IntN(4) == 0 {
+			p.Settings["window"] = r.one("4m", "12m")
+		}
+		for range 1 + r.IntN(3) {
+			p.Events = append(p.Events, r.at("edit", "gpu", fmt.Sprint(r.IntN(9))))
+		}
+		for range r.IntN(4) {
+			switch r.IntN(4) {
+			case 0:
+				p.Events = append(p.Events, r.at("stuck", r.machine(), r.one("on", "off")))
+			case 1:
+				p.Events = append(p.Events, r.at("pause-rollout", r.one("on", "off")))
+			case 2:
+				p.Events = append(p.Events, r.at("pause-all", r.one("on", "off")))
+			default:
+				p.Events = append(p.Events, r.at("resume"))
+			}
+		}
+	}
+	if r.IntN(2) == 0 {
+		p.Settings["executors"] = fmt.Sprint(1 + r.IntN(3))
+		for i := range 2 + r.IntN(6) {
+			name := r.one(capture, capture, "reboot")
+			if r.IntN(4) == 0 {
+				p.Events = append(p.Events, r.at("fan", fmt.Sprintf("all-%d", i), fmt.Sprint(r.IntN(3)), name))
+			} else {
+				p.Events = append(p.Events, r.at("ask", fmt.Sprintf("op-%d", i), r.machine(), name))
+			}
+			if r.IntN(6) == 0 {
+				p.Events = append(p.Events, r.at("cancel", fmt.Sprintf("op-%d", i)))
+			}
+		}
+	}
+}
+
+// at is an event at some time.
+func (r dice) at(verb string, args ...string) sim.Event {
+	return sim.Event{At: time.Duration(r.Int64N(int64(22 * time.Minute))).Truncate(time.Millisecond), Verb: verb, Args: args}
 }
 
 // mosts are how likely each kind of fault is at most.

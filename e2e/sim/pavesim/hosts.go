@@ -35,6 +35,8 @@ func (a *agent) take(m *nstancev1.MachineWork) {
 		kind = 1
 	case *nstancev1.MachineWork_NodeConfirmed:
 		kind = 2
+	case *nstancev1.MachineWork_Operation, *nstancev1.MachineWork_CancelOperation:
+		return // those are handed on at once, and a leader repeats them
 	}
 	a.held[kind], a.told[kind] = m, false
 }
@@ -68,6 +70,11 @@ func (w *world) agentOf(h *host, now time.Time, can func(time.Time, func())) {
 			m := w.shard.Take(h.id)
 			w.notef("%s: the agent hears %.40v", h.name, describe(m))
 			a.take(m)
+			if m.GetOperation() != nil || m.GetCancelOperation() != nil {
+				if h.Up() && !w.chance("lost") {
+					h.Take(m)
+				}
+			}
 		})
 	}
 	if !h.Up() {
@@ -129,6 +136,10 @@ func describe(m *nstancev1.MachineWork) string {
 		return fmt.Sprintf("credential %d/%d", work.CredentialUpdate.GetEpoch(), work.CredentialUpdate.GetSequence())
 	case *nstancev1.MachineWork_NodeConfirmed:
 		return fmt.Sprintf("confirmation of %s", work.NodeConfirmed.GetNodeUid())
+	case *nstancev1.MachineWork_Operation:
+		return fmt.Sprintf("operation %s", work.Operation.GetId())
+	case *nstancev1.MachineWork_CancelOperation:
+		return fmt.Sprintf("cancellation of %s", work.CancelOperation.GetId())
 	}
 	return "nothing"
 }
@@ -149,6 +160,15 @@ func (w *world) startPaver(h *host) {
 // goOn lets a look or a step of a paver go on, or kills it in it.
 func (w *world) goOn(h *host, c *machine.Parked) {
 	var v machine.Verdict
+	if c.Down {
+		v.Before, v.After = w.chance("dies"), w.chance("dies")
+		w.notef("%s: it goes down for an operation%s", h.name, map[bool]string{true: ", and the paver is killed"}[v.Before || v.After])
+		if !v.Before {
+			w.oracle.goesDown(h)
+		}
+		h.Go(v)
+		return
+	}
 	if c.Step == nil {
 		v.Before = w.chance("dies-looking")
 		h.Go(v)

@@ -23,6 +23,9 @@ const (
 	inbox   = "agent/paver/inbox.go"
 	steps   = "agent/paver/transition/next.go"
 	accepts = "agent/paver/transition/after.go"
+	claims  = "operator/hosts/operations/state.go"
+	budgets = "operator/hosts/rollout/decide.go"
+	chooses = "operator/hosts/selection/selection.go"
 	stops   = "agent/paver/host/machine.go"
 )
 
@@ -49,6 +52,15 @@ var mistakes = []mistake{
 			return err
 		}
 	}
+`}}},
+	{"a second executor runs", "M75", []mistaken.Edit{{claims, `	case op.Status.State != hostsv1.OperationPending:
+		return op.Status, fmt.Errorf("claim`, `	case Finished(op.Status.State):
+		return op.Status, fmt.Errorf("claim`}}},
+	{"the budget does not count what is down anyway", "M67", []mistaken.Edit{{budgets, `		case m.Follows && m.Down != "":
+			d.Unavailable++`, `		case m.Follows && m.Down != "" && m.begun():
+			d.Unavailable++`}}},
+	{"a rollout brings what it has begun to another version", "M68", []mistaken.Edit{{chooses, `	r := m.Status.Rollout
+`, `	r := (*hostsv1.MachineRollout)(nil)
 `}}},
 	{"the way back leads to the wrong slot", "M60", []mistaken.Edit{{accepts, `From: t.To, To: t.From, Stage: journal.Retire`, `From: t.From, To: t.To, Stage: journal.Retire`}}},
 }

@@ -25,11 +25,14 @@ import (
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/controllers/hosts/csr"
 	hosts "nstance.dev/operator/controllers/hosts/host"
+	"nstance.dev/operator/controllers/hosts/operations"
+	"nstance.dev/operator/controllers/hosts/rollout"
 	"nstance.dev/operator/controllers/hosts/selection"
 	"nstance.dev/operator/controllers/hosts/versions"
 	"nstance.dev/operator/hosts/assignment"
 	"nstance.dev/operator/hosts/reports"
 	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/shards"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -49,6 +52,9 @@ const (
 	ofSelection = "selection"
 	ofHost      = "host"
 	ofCSR       = "csr"
+	ofRollout   = "rollout"
+	ofDrains    = "drains"
+	ofOperation = "operations"
 )
 
 // request is an object that a controller is to look at.
@@ -85,7 +91,10 @@ func (w *world) launch(name string) {
 		cache:   w.api.NewView(cluster.Kinds()),
 		reports: reports.New(), inventory: inventory.NewStore(shard.Tenant, nil),
 	}
-	must(errors.Join(p.cache.IndexField(ctx, nil, "nodeName", selection.Index), p.cache.IndexField(ctx, nil, csr.IndexCredential, csr.Index)))
+	must(errors.Join(
+		p.cache.IndexField(ctx, nil, "nodeName", selection.Index), p.cache.IndexField(ctx, nil, csr.IndexCredential, csr.Index),
+		p.cache.IndexField(ctx, nil, operations.IndexMachine, operations.OfMachine), p.cache.IndexField(ctx, nil, operations.IndexParent, operations.OfParent),
+	))
 	p.inventory.Configure([]string{shard.Name})
 	p.controllers = p.build()
 	for _, kind := range cluster.Kinds() {
@@ -107,7 +116,15 @@ func (p *process) build() map[string]reconcile.Reconciler {
 		w.notef("%s: notice %s", p.name, reason)
 	}
 	numbers := versions.New(versions.Options{Client: cached, Live: live, Events: p, Now: time.Now})
+	roller, drains := p.rollouts(cached, live, rollout.Options{
+		Lock: func(ctx context.Context, configuration string, number int32, machine string) (hostsv1.VersionReference, error) {
+			locked, err := numbers.Lock(ctx, configuration, number, machine)
+			return locked.Reference, err
+		},
+		Events: p, Log: log,
+	})
 	return map[string]reconcile.Reconciler{
+		ofRollout: roller, ofDrains: drains, ofOperation: p.operations(cached, live, log),
 		ofVersions:  numbers,
 		ofSelection: selection.New(selection.Options{Client: cached, Live: live, Events: p, APIServer: func() string { return apiServer }, Now: time.Now}),
 		ofCSR:       csr.New(csr.Options{Machines: cached, Requests: cached, ServiceAccount: user, Events: p, Notice: notice, Log: log, Now: time.Now}),
@@ -365,15 +382,73 @@ type server struct{ p *process }
 func (s server) call(what string, do func() error) error {
 	w := s.p.w
 	if s.p.dead || w.chance("refused") {
-		return shard.ErrAway
+		return said(what, shard.ErrAway)
 	}
-	err := do()
+	err := said(what, do())
 	synctest.Wait() // the leader has told whom it concerns before anybody goes on
 	w.notef("%s: %s: %v", s.p.name, what, err)
 	if err == nil && w.chance("lost") {
-		return shard.ErrAway
+		return said(what, shard.ErrAway)
 	}
 	return err
+}
+
+// classes are how callers see the codes of servers.
+var classes = map[string]shards.Class{
+	"InvalidArgument": shards.Invalid, "NotFound": shards.NotFound, "AlreadyExists": shards.Exists, "FailedPrecondition": shards.Precondition,
+	"Aborted": shards.Unavailable, "Unavailable": shards.Unavailable,
+}
+
+// said is the answer of a server as a connection has it.
+func said(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	code, reason, refused := shard.Refusal(err)
+	if !refused {
+		return &shards.Error{Shard: shard.Name, Method: what, Class: shards.Unavailable, Err: err}
+	}
+	class, known := classes[code]
+	if !known {
+		class = shards.Broken
+	}
+	return &shards.Error{Shard: shard.Name, Method: what, Class: class, Reason: reason, Err: err}
+}
+
+// StartOperation implements power.Shard, as do the next two.
+func (s server) StartOperation(ctx context.Context, r *nstancev1.StartOperationRequest) (out *nstancev1.OperationStatus, err error) {
+	err = s.call("start "+r.GetName()+" "+r.GetId(), func() error {
+		out, err = s.p.w.shard.StartOperation(ctx, r)
+		return err
+	})
+	return out, err
+}
+
+// GetOperation implements power.Shard.
+func (s server) GetOperation(ctx context.Context, id string) (out *nstancev1.OperationStatus, err error) {
+	err = s.call("get operation "+id, func() error {
+		out, err = s.p.w.shard.GetOperation(ctx, id)
+		return err
+	})
+	return out, err
+}
+
+// CancelOperation implements power.Shard.
+func (s server) CancelOperation(ctx context.Context, id string) (out *nstancev1.OperationStatus, err error) {
+	err = s.call("cancel operation "+id, func() error {
+		out, err = s.p.w.shard.CancelOperation(ctx, id)
+		return err
+	})
+	return out, err
+}
+
+// GetInstanceStatus implements holds.Shard.
+func (s server) GetInstanceStatus(_ context.Context, id string) (out *nstancev1.InstanceStatus, err error) {
+	err = s.call("look at "+id, func() error {
+		out = &nstancev1.InstanceStatus{InstanceId: id, Status: inventory.StatusRunning, Hold: s.p.w.shard.Hold(id)}
+		return nil
+	})
+	return out, err
 }
 
 // PutAssignment implements hosts.Server, as do the next two.

@@ -10,6 +10,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"nstance.dev/agent/paver/journal"
@@ -37,6 +38,12 @@ type oracle struct {
 	missed map[*process]map[string]loss  // the Nodes that a process knows to be gone, by machine
 	freed  time.Time                     // when a user last released the brake
 	begun  map[*process]map[string]int64 // the epochs that a process has begun
+	// rolled are the machines that a process has begun for a rollout, or ended; empty are the Nodes that no Pods are
+	// left on; resumed is when a user last had a rollout go on.
+	rolled  map[*process]map[string]bool
+	empty   map[types.UID]bool
+	resumed metav1.Time
+	operated
 }
 
 // record is what is remembered of a host.
@@ -53,7 +60,7 @@ type record struct {
 func newOracle(w *world) *oracle {
 	return &oracle{
 		w: w, hosts: map[string]*record{}, approved: map[string]int{}, epochs: map[string]int64{}, missed: map[*process]map[string]loss{},
-		begun: map[*process]map[string]int64{}, counted: map[types.UID]string{}, boots: map[types.UID]map[string]bool{},
+		begun: map[*process]map[string]int64{}, rolled: map[*process]map[string]bool{}, empty: map[types.UID]bool{}, operated: newOperated(), counted: map[types.UID]string{}, boots: map[types.UID]map[string]bool{},
 	}
 }
 
@@ -83,6 +90,7 @@ func (o *oracle) started(h *host) { o.of(h.name).floor = 0 }
 func (o *oracle) ended(p *process) {
 	delete(o.missed, p)
 	delete(o.begun, p)
+	delete(o.rolled, p)
 }
 
 // operator is whether a process wrote.
@@ -100,7 +108,14 @@ func (o *oracle) changed(c objects.Change) {
 		if before != nil && after != nil && before.UID == after.UID && operator(c.By) {
 			o.machine(c.By, before, after)
 		}
+	case *hostsv1.MachineOperation:
+		before, _ := c.Before.(*hostsv1.MachineOperation)
+		after, _ := c.After.(*hostsv1.MachineOperation)
+		o.operation(c.By, before, after)
 	case *hostsv1.MachineConfiguration:
+		if _, asked := of.Annotations[hostsv1.AnnotationResume]; asked {
+			o.resumed = cluster.Now()
+		}
 		if _, asked := of.Annotations[hostsv1.AnnotationReleaseBrake]; asked {
 			o.freed = time.Now()
 		}
@@ -137,6 +152,7 @@ func uidOf(m *hostsv1.HostMachine) string {
 // machine checks what a process writes of a machine.
 func (o *oracle) machine(by string, before, after *hostsv1.HostMachine) {
 	o.count(before, after)
+	o.rollingOut(by, before, after)
 	was, is := epochOf(before), epochOf(after)
 	node, there := objects.Find[*corev1.Node](o.w.api.Store, after.NodeName())
 	if uid := uidOf(after); uid != "" && uid != uidOf(before) {
@@ -201,7 +217,7 @@ func (o *oracle) joined(m *hostsv1.HostMachine, node *corev1.Node, there bool) {
 // deleted checks that the operator deletes no Node that its machine has (M6, M50).
 func (o *oracle) deleted(n *corev1.Node) {
 	m, there := objects.Find[*hostsv1.HostMachine](o.w.api.Store, n.Name)
-	if there && m.DeletionTimestamp.IsZero() && uidOf(m) == string(n.UID) {
+	if there && m.DeletionTimestamp.IsZero() && uidOf(m) == string(n.UID) && !o.rolledOut(m, n) {
 		o.w.violate("M50", "the operator deletes Node %s, which is the one that %s has", n.UID, m.Name)
 	}
 }

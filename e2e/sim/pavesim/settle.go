@@ -1,6 +1,7 @@
 package pavesim
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -44,6 +45,15 @@ func (w settling) settle() {
 		h.agent.away = time.Time{}
 		w.change(&hostsv1.HostMachine{}, h.name, func(o client.Object) {
 			o.(*hostsv1.HostMachine).Spec.Paused = false //nolint:forcetypeassert // it was asked for as such
+		})
+	}
+	clear(w.stuck)
+	for _, c := range objects.All[*hostsv1.MachineConfiguration](w.api.Store) {
+		w.change(&hostsv1.MachineConfiguration{}, c.Name, func(o client.Object) {
+			c := o.(*hostsv1.MachineConfiguration) //nolint:forcetypeassert // it was asked for as such
+			if c.Spec.Paused = false; c.Spec.UpdateStrategy != nil {
+				c.Spec.UpdateStrategy.RollingUpdate.Paused, c.Spec.UpdateStrategy.RollingUpdate.Windows = false, nil
+			}
 		})
 	}
 	w.notef("the faults have ended")
@@ -118,7 +128,39 @@ func (w settling) unsettled() (all []string) {
 			all = append(all, why+"; it says "+says(m.Status.Conditions))
 		}
 	}
+	return append(all, w.unended()...)
+}
+
+// unended says which operations have not ended that could have.
+func (w settling) unended() (all []string) {
+	for _, op := range objects.All[*hostsv1.MachineOperation](w.api.Store) {
+		if !over(op) {
+			all = append(all, fmt.Sprintf("M78 %s is %q: %s, %s", op.Name, op.Status.State, op.Status.Reason, op.Status.Message))
+		}
+	}
 	return all
+}
+
+// behind says that a rollout has not brought a machine to the newest version, and does not say why.
+func (w settling) behind(h *host, m *hostsv1.HostMachine, failed bool) string {
+	if begun(m.Status.Rollout) {
+		return bad(h, "M68", "what the rollout has begun with it has not ended: %v", m.Status.Rollout)
+	}
+	if _, rolls := w.rolls(); !rolls || failed || !follows(m) {
+		return ""
+	}
+	for _, c := range objects.All[*hostsv1.MachineConfiguration](w.api.Store) {
+		newest := int32(0)
+		for _, v := range objects.All[*hostsv1.MachineConfigurationVersion](w.api.Store) {
+			if metav1.IsControlledBy(v, c) {
+				newest = max(newest, v.Spec.Version)
+			}
+		}
+		if !meta.IsStatusConditionTrue(c.Status.Conditions, hostsv1.ConditionRolloutHalted) && m.Status.Configuration.Applied.Version != newest {
+			return bad(h, "M66", "it runs version %d, and %d is the newest; the rollout says %s", m.Status.Configuration.Applied.Version, newest, says(c.Status.Conditions))
+		}
+	}
+	return ""
 }
 
 // wrong says what is wrong with a machine. What has failed finally has to be said, and is left to a user.
@@ -142,7 +184,7 @@ func (w settling) wrong(h *host, m *hostsv1.HostMachine) string {
 	case node.Status.NodeInfo.BootID != runs[0].Boot || ready(node) != corev1.ConditionTrue:
 		return bad(h, "M46", "its Node is not that of what runs, or not ready")
 	}
-	if why := untrue(h, m, node, failed, pending); why != "" {
+	if why := cmp.Or(untrue(h, m, node, failed, pending), w.behind(h, m, failed)); why != "" {
 		return why
 	}
 	if id := tokenID(h.Read(runs[0].Slot, bootstrap)); id != "" && !failed {

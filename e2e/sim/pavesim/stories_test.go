@@ -33,6 +33,87 @@ var stories = map[string]string{
 		3m away m0 7m
 		4m delete-node m0
 	`,
+	"M66_ANewVersionIsRolledOut": `
+		set machines 4
+		set rolling 2
+		0s make gpu
+		6m edit gpu 1
+	`,
+	"M67_WhatIsDownAnywayCounts": `
+		set machines 3
+		set rolling 1
+		set length 30m
+		0s make gpu
+		6m delete-node m2
+		6m8s edit gpu 1
+	`,
+	"M68_WhatWasBegunKeepsItsVersion": `
+		set machines 3
+		set rolling 1
+		set length 30m
+		0s make gpu
+		5m stuck m0 on
+		6m edit gpu 1
+		6m40s edit gpu 4
+		7m stuck m0 off
+	`,
+	"M68_ItHaltsAtABadVersion": `
+		set machines 4
+		set rolling 2
+		set length 40m
+		0s make gpu
+		6m edit gpu 2
+	`,
+	"M69_PodsThatDoNotLeave": `
+		set machines 3
+		set rolling 1
+		set length 40m
+		0s make gpu
+		5m stuck m1 on
+		6m edit gpu 1
+		25m stuck m1 off
+	`,
+	"M70_TheOperatorDiesInARollout": `
+		set machines 3
+		set rolling 1
+		set length 30m
+		0s make gpu
+		6m edit gpu 1
+		6m10s kill-operator a
+		7m kill-server
+		8m kill-operator a
+	`,
+	"M96_NothingIsBegunOutsideOfTheWindow": `
+		set machines 3
+		set rolling 2
+		set window 12m
+		set length 30m
+		0s make gpu
+		5m edit gpu 1
+	`,
+	"M75_ExecutorsRace": `
+		set machines 3
+		set executors 3
+		set length 12m
+		0s make gpu
+		3m ask one m0 packetCapture
+		3m1s ask two m0 packetCapture
+		3m2s fan all 2 packetCapture
+		5m kill-operator a
+		6m fan more 0 packetCapture
+	`,
+	"M79_ARebootHappensOnce": `
+		set machines 2
+		set executors 1
+		set length 25m
+		0s make gpu
+		5m ask one m0 reboot
+		5m1s ask two m0 reboot
+		5m3s kill-paver m0
+		5m6s kill-server
+		10m fan all 1 reboot
+		10m20s kill-operator a
+	`,
 	"M52_TheAPIServerRefusesForAnHour": `
 		set length 70m
 		0s make gpu

@@ -25,6 +25,8 @@ var verbs = map[string]int{
 	"api": 2, "away": 2, // outages: of the API server, of an agent
 	"kill-operator": 1, "kill-server": 0, "kill-paver": 1, "kill-agent": 1,
 	"operator-away": 1, "server-away": 1, "lag": 3,
+	"stuck": 2, "pause-rollout": 1, "pause-all": 1, "resume": 0, // rollouts
+	"ask": 3, "fan": 3, "cancel": 1, // operations
 	"orphan": 1, "end": 1, "reboot": 1, "lose-journal": 1, "late": 2,
 }
 
@@ -35,12 +37,16 @@ func (w *world) do(e sim.Event) {
 	switch e.Verb {
 	case "make":
 		c := &hostsv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: e.Args[0]}}
-		c.Spec = hostsv1.MachineConfigurationSpec{Template: w.template(0), MachineSelector: &hostsv1.MachineSelector{}}
+		c.Spec = hostsv1.MachineConfigurationSpec{Template: w.template(0), MachineSelector: &hostsv1.MachineSelector{}, UpdateStrategy: w.strategy()}
 		w.notef("made: %v", w.api.Create("user", c))
 	case "edit":
 		w.change(&hostsv1.MachineConfiguration{}, e.Args[0], func(o client.Object) {
 			o.(*hostsv1.MachineConfiguration).Spec.Template = w.template(argument(e, 1)) //nolint:forcetypeassert // it was asked for as such
 		})
+	case "stuck", "pause-rollout", "pause-all", "resume":
+		w.toRollout(e)
+	case "ask", "fan", "cancel":
+		w.toOperations(e)
 	case "mend":
 		w.mended[argument(e, 0)] = true
 	case "release":
@@ -114,11 +120,7 @@ func (w *world) toMachine(e sim.Event, h *host) {
 		}
 		w.after(time.Second+w.drawn(5*time.Second), func() { w.startPaver(h) })
 	case "reboot":
-		must(h.Reboot())
-		w.shard.Disconnect(h.id)
-		h.agent = agent{}
-		w.after(time.Second+w.drawn(5*time.Second), func() { h.agent.up = true })
-		w.after(time.Second+w.drawn(5*time.Second), func() { w.startPaver(h) })
+		w.rebootHost(h)
 	case "late": // a word that the paver was told before, counted from 1
 		if n := argument(e, 1); h.Up() && n <= len(h.told) {
 			h.Take(&nstancev1.MachineWork{Work: &nstancev1.MachineWork_Assignment{Assignment: proto.CloneOf(h.told[n-1])}})
@@ -141,6 +143,34 @@ func (w *world) toMachine(e sim.Event, h *host) {
 	default:
 		w.edit(e, h)
 	}
+}
+
+// rebootHost has a host and all that runs on it begin anew.
+func (w *world) rebootHost(h *host) {
+	must(h.Reboot())
+	w.shard.Disconnect(h.id)
+	h.agent = agent{}
+	w.after(time.Second+w.drawn(5*time.Second), func() { h.agent.up = true })
+	w.after(time.Second+w.drawn(5*time.Second), func() { w.startPaver(h) })
+}
+
+// toRollout does what an event says to the rollout.
+func (w *world) toRollout(e sim.Event) {
+	if e.Verb == "stuck" {
+		w.stuck[e.Args[0]] = e.Args[1] == "on"
+		return
+	}
+	w.change(&hostsv1.MachineConfiguration{}, "gpu", func(o client.Object) {
+		c := o.(*hostsv1.MachineConfiguration) //nolint:forcetypeassert // it was asked for as such
+		switch {
+		case e.Verb == "pause-all":
+			c.Spec.Paused = e.Args[0] == "on"
+		case e.Verb == "resume":
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, hostsv1.AnnotationResume, "yes")
+		case c.Spec.UpdateStrategy != nil:
+			c.Spec.UpdateStrategy.RollingUpdate.Paused = e.Args[0] == "on"
+		}
+	})
 }
 
 // edit changes the HostMachine of a host as an event says.

@@ -40,10 +40,12 @@ type world struct {
 	processes map[string]*process
 	outage    outage
 	oracle    *oracle
-	calm      bool           // the faults have ended
-	requests  int            // for certificates
-	hashes    map[string]int // numbers of templates
-	mended    map[int]bool   // of templates that had a fault
+	calm      bool            // the faults have ended
+	requests  int             // for certificates
+	hashes    map[string]int  // numbers of templates
+	mended    map[int]bool    // of templates that had a fault
+	stuck     map[string]bool // machines whose Pods do not leave
+	executors []*executor
 	result    sim.Result
 }
 
@@ -86,7 +88,9 @@ type outage struct {
 var defaults = map[string]string{
 	"mode": "safety", "processes": "1", "machines": "2", "length": "20m",
 	"hit": "0", "with": "", // the call that writes, counted from 1, and what hits it: before, after, lost or refused
-	"step": "0", "dies": "", // the step of a paver, counted from 1, and how its process dies: before, within or after
+	"rolling": "0", "window": "", // how many machines may be unavailable; 0: nothing is rolled out; and for how long a window is open
+	"executors": "0",             // processes of an executor that carries packetCapture out
+	"step":      "0", "dies": "", // the step of a paver, counted from 1, and how its process dies: before, within or after
 }
 
 // settings are those of a plan.
@@ -107,7 +111,7 @@ func Run(t *testing.T, p sim.Plan, o sim.Options) sim.Result {
 	t.Helper()
 	w := &world{
 		settings: p.Settings, plan: p, opts: o, start: time.Now(), random: rand.New(rand.NewPCG(p.Seed, 19)), wake: make(chan struct{}, 1),
-		api: cluster.New(t), processes: map[string]*process{}, hashes: map[string]int{}, mended: map[int]bool{},
+		api: cluster.New(t), processes: map[string]*process{}, hashes: map[string]int{}, mended: map[int]bool{}, stuck: map[string]bool{},
 	}
 	w.result.Fired = map[string]int{}
 	w.oracle = newOracle(w)
@@ -159,6 +163,9 @@ func (w *world) people(dir string) {
 		w.after(w.drawn(time.Second), func() { w.launch(name) })
 	}
 	w.every(20*time.Second, w.nodesAge)
+	if w.number("executors") > 0 {
+		w.hire()
+	}
 }
 
 // make makes the HostMachine of a host.
@@ -264,6 +271,12 @@ func (w *world) doable(now time.Time) (all []func(), next time.Time) {
 func (w *world) doableOf(h *host, now time.Time, can func(time.Time, func())) {
 	if c := h.Waits(); c != nil {
 		can(now, func() { w.goOn(h, c) })
+	}
+	if id := h.GoesDown(); id != "" {
+		can(now, func() {
+			w.oracle.rebooted(h, id)
+			w.rebootHost(h)
+		})
 	}
 	w.agentOf(h, now, can)
 }

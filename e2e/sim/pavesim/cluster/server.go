@@ -23,7 +23,7 @@ import (
 // Kinds are those whose changes processes are told of, in the order in which they are handed over.
 func Kinds() []string {
 	return []string{
-		hostsv1.KindHostMachine, hostsv1.KindMachineConfiguration, hostsv1.KindMachineConfigurationVersion, "Node", "CertificateSigningRequest",
+		hostsv1.KindHostMachine, hostsv1.KindMachineConfiguration, hostsv1.KindMachineConfigurationVersion, "Node", "CertificateSigningRequest", hostsv1.KindMachineOperation,
 	}
 }
 

@@ -54,8 +54,9 @@ type Host struct {
 	mu      sync.Mutex
 	process *process
 	parked  *Parked
-	fuse    int  // calls to the machines until the process is killed in one; 0: it is not
-	dying   bool // the process was killed, and ends
+	fuse    int    // calls to the machines until the process is killed in one; 0: it is not
+	dying   bool   // the process was killed, and ends
+	down    string // the operation for which the host is about to reboot; empty: it is not
 	logs    bytes.Buffer
 
 	restarts map[journal.Slot]int // of the kubelet
@@ -73,6 +74,8 @@ type process struct {
 type Parked struct {
 	// Step is what is to be done; nil for a look.
 	Step *transition.Step
+	// Down: the host is to reboot for an operation.
+	Down bool
 	// Journal is what was written last.
 	Journal journal.Journal
 	going   chan Verdict
@@ -160,7 +163,7 @@ func (h *Host) Start() error {
 		Disk:      host.Disk{Free: func(string) (uint64, uint64, error) { return 100 << 30, 200 << 30, nil }, Shares: func(string, string) bool { return true }},
 	})}
 	p, err := paver.New(paver.Options{
-		Host: steps, Dir: h.state(), RunDir: h.run(), Version: "sim", Log: log, Jitter: func() float64 { return 0 },
+		Host: steps, Executor: executor{steps}, Dir: h.state(), RunDir: h.run(), Version: "sim", Log: log, Jitter: func() float64 { return 0 },
 	})
 	if err != nil {
 		return fmt.Errorf("start the paver of %s: %w", h.opts.Name, err)
@@ -220,6 +223,9 @@ func (h *Host) Kill() {
 func (h *Host) Reboot() error {
 	h.Kill()
 	h.boots++
+	h.mu.Lock()
+	h.down = ""
+	h.mu.Unlock()
 	h.runner.Reboot()
 	return os.RemoveAll(h.run())
 }
@@ -399,6 +405,6 @@ func (s *steps) Do(ctx context.Context, w host.Work) (transition.Result, error) 
 func (s *steps) Surroundings(context.Context, journal.Journal) report.Surroundings {
 	return report.Surroundings{
 		Preflight: []*nstancev1.PreflightCheck{{Id: "root", Result: nstancev1.PreflightResult_PREFLIGHT_RESULT_PASSED}},
-		Host:      &nstancev1.MachineHost{BootId: fmt.Sprint("host-boot-", s.h.boots), Arch: "amd64", Cgroup: "v2"},
+		Host:      &nstancev1.MachineHost{BootId: s.h.bootID(), Arch: "amd64", Cgroup: "v2"},
 	}
 }
