@@ -90,8 +90,6 @@ type Joined struct {
 	BootID string
 	// Epoch of the assignment that it is told of.
 	Epoch int64
-	// Told: status and Node say so already, and only the host does not know.
-	Told bool
 }
 
 // Held says why a repave that is due does not begin.

@@ -67,7 +67,8 @@ func Assigned(in Input, d Decision, next *hostsv1.HostMachine) Decision {
 //	 7  the host builds                                        wait; remove the Node of the old machine; what had
 //	                                                           joined before, and what is tried for ever and cannot
 //	                                                           join or is not wanted, is assigned as the next epoch
-//	 9  the Node is gone, seen twice                           assign the next epoch, mode Repave
+//	 9  the Node is gone, seen twice                           assign the next epoch, mode Repave; before rows 6 and 7 where
+//	                                                           nobody has seen it in the boot that waits for it
 //	10  the host gave up                                       mark what it went back to; try again if asked
 //	11  a repave would build something else                    nothing: deleting the Node is the user's word
 //	12  else                                                   keep the marks of the Node right
@@ -95,15 +96,13 @@ func decide(in Input, now time.Time) Decision {
 		return first(in)
 	}
 	slot := joined(in.Host.Report, in.Node, now)
-	switch {
-	case slot != nil && slot.Epoch == a.Epoch && in.Host.Report.failed(a.Epoch) == nil && (!gone(in) || outdated(m)):
+	if slot != nil && slot.Epoch == a.Epoch && in.Host.Report.failed(a.Epoch) == nil && (!gone(in) || outdated(m)) {
 		if d, done := confirm(in, *slot); !done {
 			return d
 		}
-	case unheard(in):
-		running := in.Host.Report.running()
-		return Decision{Row: RowJoined, Action: Confirm, Reason: "the host was not told that its Node has joined",
-			Joined: Joined{NodeUID: refers(m), Version: a.VersionReference, BootID: running.BootID, Epoch: a.Epoch, Told: true}}
+	}
+	if unseen(in) {
+		return missed(in)
 	}
 	switch d, told := publish(in, now); {
 	case told:
@@ -307,14 +306,14 @@ func confirm(in Input, slot Slot) (d Decision, done bool) {
 	}, false
 }
 
-// unheard is whether the status says that the Node of the assignment has joined, and the host waits to
-// hear it. That the Node is gone since changes nothing: what the host keeps for a way back may go.
-func unheard(in Input) bool {
-	m, a, running, s := in.Machine, assigned(in.Machine), in.Host.Report.running(), in.Host.Stored
-	version := applied(m)
-	return running != nil && running.Epoch == a.Epoch && running.BootID != "" && in.Host.Report.failed(a.Epoch) == nil &&
-		refers(m) != "" && version != nil && same(version.VersionReference, a.VersionReference) &&
-		s != nil && s.Epoch == a.Epoch && (s.Confirmed == "" || s.Confirmed == refers(m) && gone(in) && !s.tells(in.Host.Report, refers(m), running.BootID))
+// unseen is whether the Node is gone that has joined, and the host does not know that it had, of the boot that runs.
+// It is not told: whether the Node was in that boot nobody can say any more, and a host that believes it gives up what it
+// could go back to (M46, M58). It waits until its time to join is over, and takes the next epoch then.
+func unseen(in Input) bool {
+	a, r, s := assigned(in.Machine), in.Host.Report, in.Host.Stored
+	running := r.running()
+	return gone(in) && !outdated(in.Machine) && running != nil && running.Epoch == a.Epoch && r.Stage.joining() && r.failed(a.Epoch) == nil &&
+		s != nil && s.Epoch == a.Epoch && !s.tells(r, refers(in.Machine), running.BootID)
 }
 
 // publish is row 6: host or shard do not have what was assigned. Nothing is said twice without need:

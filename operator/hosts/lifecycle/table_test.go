@@ -473,17 +473,17 @@ func TestM46M48M58_Joined(t *testing.T) {
 		{"the host was not told, and the Node is gone by now", with(runs(), func(in *Input) {
 			in.Host.Stored.Confirmed, in.Host.Report.Stage = "", StageJoin
 			in.Node = Node{Presence: NodeAbsent, Confirmed: true}
-		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", Version: version(1), BootID: "boot-1", Epoch: 1, Told: true}}},
+		}), Decision{Row: RowMissed, Action: Assign, Assignment: Assignment{Mode: hostsv1.ModeRepave, Epoch: 2, Version: version(1), Reason: ReasonNodeDeleted}}},
 		{"the host has booted again before it was told: it is told of that boot", with(runs(), func(in *Input) {
 			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID, in.Node.BootID = StageJoin, "boot-8", "boot-8"
 		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", ResourceVersion: "7", Version: version(1), BootID: "boot-8", Epoch: 1}}},
 		{"and while it waits to try again", with(runs(), func(in *Input) {
 			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID, in.Node.BootID = StageBoot, "boot-8", "boot-8"
 		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", ResourceVersion: "7", Version: version(1), BootID: "boot-8", Epoch: 1}}},
-		{"and its Node is gone by now", with(runs(), func(in *Input) {
+		{"and its Node is gone by now: nobody has seen it in that boot", with(runs(), func(in *Input) {
 			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID = StageJoin, "boot-8"
 			in.Node = Node{Presence: NodeAbsent, Confirmed: true}
-		}), Decision{Row: RowJoined, Action: Confirm, Joined: Joined{NodeUID: "node-1", Version: version(1), BootID: "boot-8", Epoch: 1, Told: true}}},
+		}), Decision{Row: RowMissed, Action: Assign, Assignment: Assignment{Mode: hostsv1.ModeRepave, Epoch: 2, Version: version(1), Reason: ReasonNodeDeleted}}},
 		{"its Node was not seen with that boot yet", with(runs(), func(in *Input) {
 			in.Host.Report.Stage, in.Host.Report.Slots[0].BootID = StageJoin, "boot-8"
 		}), wait},

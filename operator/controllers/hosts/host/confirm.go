@@ -15,13 +15,11 @@ import (
 // comes before the host is told, so that a Node which is deleted in between is missed.
 func (r *Reconciler) confirm(ctx context.Context, p *pass) error {
 	j := p.d.Joined
-	if !j.Told {
-		if err := r.mark(ctx, p); err != nil {
-			return err
-		}
-		if err := r.applied(ctx, p); err != nil {
-			return err
-		}
+	if err := r.mark(ctx, p); err != nil {
+		return err
+	}
+	if err := r.applied(ctx, p); err != nil {
+		return err
 	}
 	// Once the host has been told nothing is left to be done for the Node, so what may fail comes before.
 	p.memory.credential = nil
@@ -41,11 +39,7 @@ func (r *Reconciler) confirm(ctx context.Context, p *pass) error {
 			return fmt.Errorf("confirm epoch %d of HostMachine %s: %w", j.Epoch, p.m.Name, err)
 		}
 	}
-	away := false
-	if j.Told { // and may be gone again
-		away, _ = repaving(p)
-	}
-	return r.remediation(ctx, p, away)
+	return r.remediation(ctx, p, false)
 }
 
 // applied writes what the Node was built from, and which Node it is, if the status does not say so.
