@@ -167,6 +167,12 @@ check-console: ## Test the web console, build it again and compare it with what 
 		&& npm run --silent build -- --outDir '$(CURDIR)/bin/console' --emptyOutDir
 	diff -r $(CONSOLE)/dist bin/console || { echo "the built console is not what its sources make: make console"; exit 1; }
 
+# Debian's package chromium, or what CHROMIUM names. SHOTS: a directory for pictures of the pages.
+SHOTS ?=
+.PHONY: e2e-console
+e2e-console: build-local ## Open the web console in Chromium
+	go test -timeout 15m -count=1 -v -tags console $(TESTFLAGS) ./e2e/suite/console $(if $(SHOTS),-screenshots '$(abspath $(SHOTS))')
+
 HOSTS ?= 500
 .PHONY: e2e-fleet
 e2e-fleet: build kube-components ## Run the tests of whole fleets with HOSTS (500) host machines on a real control plane

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"nstance.dev/e2e/perf/bench"
+	"nstance.dev/e2e/perf/consolebench"
 	"nstance.dev/e2e/perf/demandbench"
 )
 
@@ -44,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	measures, err := chosen(append(bench.Measures(), demandbench.Measures()...), *only)
+	measures, err := chosen(slices.Concat(bench.Measures(), demandbench.Measures(), consolebench.Measures()), *only)
 	if err != nil {
 		return err
 	}

@@ -327,6 +327,7 @@ var layers = []layer{
 	{dir: "e2e/repo", ours: append([]string{"e2e/env/..."}, product...)},
 	{dir: "e2e/perf", ours: append([]string{"e2e/env/...", "e2e/repo/chart"}, product...)},
 	{dir: "e2e/perf/demandbench", ours: append([]string{"e2e/perf/bench", "e2e/sim", "e2e/sim/demandsim"}, product...)},
+	{dir: "e2e/perf/consolebench", ours: []string{"e2e/perf/bench", "e2e/env/browser", "e2e/env/browser/stage"}},
 	{dir: "e2e/suite/*", ours: append([]string{"e2e/env/...", "e2e/repo/chart", "e2e/repo/components"}, product...)},
 	{
 		dir: "e2e/cmd/dev-demand",
