@@ -207,6 +207,12 @@ func TestClusterCommands(t *testing.T) {
 		t.Errorf("errors are %q", got)
 	}
 	c.ok(t, append(again, "--force")...)
+	if got := c.ok(t, append(again, "--force", "--role", "viewer")...); !strings.Contains(got, "identity of viewer opr") {
+		t.Errorf("a viewer's identity is said to be %q", got)
+	}
+	if got := c.fails(t, cli.ExitUsage, append(again, "--role", "root")...); !strings.Contains(got, "operator, viewer") {
+		t.Errorf("errors are %q", got)
+	}
 
 	c.ok(t, append([]string{"cluster", "nonce", "--cluster-id", "dev"}, storage...)...)
 	token, err := os.ReadFile(filepath.Join(c.tempDir, "cli-operator-identity", "nonce.jwt"))

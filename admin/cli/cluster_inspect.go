@@ -72,8 +72,8 @@ func printState(w io.Writer, s *clusterops.State) error {
 	section(t, "INSTANCES\tSHARD\tTENANT\tSTATUS", s.Instances, func(i clusterops.InstanceCount) []string {
 		return []string{strconv.Itoa(i.Count), i.Shard, i.Tenant, i.Status}
 	})
-	section(t, "OPERATOR\tTENANT\tREGISTERED\tNOT AFTER", s.Operators, func(o clusterops.OperatorState) []string {
-		return []string{o.ID, o.Tenant, moment(o.Registered), moment(o.NotAfter)}
+	section(t, "OPERATOR\tTENANT\tROLE\tREGISTERED\tNOT AFTER", s.Operators, func(o clusterops.OperatorState) []string {
+		return []string{o.ID, o.Tenant, o.Role, moment(o.Registered), moment(o.NotAfter)}
 	})
 	section(t, "SECRET\tVALUE\tREADABLE", s.Secrets, func(s clusterops.SecretState) []string {
 		return []string{s.Name, s.Value.String(), strconv.FormatBool(s.Readable)}

@@ -17,7 +17,7 @@ import (
 // registerFlags describe an operator and where its files go.
 type registerFlags struct {
 	request       clusterops.OperatorRequest
-	id            string
+	id, role      string
 	publicKeyFile string
 	outputDir     string
 	ttlHours      int
@@ -30,7 +30,8 @@ func newClusterRegisterOperatorCommand(env *Env, settings *clusterops.Settings) 
 		Use:   "register-operator",
 		Short: "Make an operator's identity",
 		Long: `Make an operator's identity: with its own key pair, or for the public key of
-a user who keeps the private one. The files ca.crt, identity.crt and
+a user who keeps the private one. With --role viewer it may read and watch all that
+an operator of its tenant sees, and change nothing. The files ca.crt, identity.crt and
 identity.key are what --identity-dir wants.`,
 		Example: `  nstance-admin cluster register-operator --storage-provider file --storage-bucket .dev/bucket \
     --key-provider file --key-source .dev/encryption.key --output-dir ./operator`,
@@ -43,6 +44,7 @@ identity.key are what --identity-dir wants.`,
 	f := cmd.Flags()
 	f.StringVar(&register.request.ClusterID, "cluster-id", "", "`ID` of the cluster (default: what the configurations in the bucket say)")
 	f.StringVar(&register.request.Tenant, "tenant", identity.DefaultTenant, "`TENANT` of the operator")
+	f.StringVar(&register.role, "role", string(identity.RoleOperator), "`ROLE` of the certificate: operator, or viewer, who may look and change nothing")
 	f.StringVar(&register.id, "operator-id", "", "`ID` of the operator, opr... (default: a new one)")
 	f.StringVar(&register.publicKeyFile, "public-key-file", "", "`FILE` with the operator's Ed25519 public key, PEM (default: a new key pair)")
 	f.StringVar(&register.outputDir, "output-dir", "", "`DIR` for the files (default: a private temporary folder)")
@@ -56,7 +58,14 @@ func registerOperator(ctx context.Context, env *Env, settings *clusterops.Settin
 	if err != nil {
 		return err
 	}
+	role := identity.Role(register.role)
+	if !role.Operates() {
+		return &usageError{fmt.Errorf("--role: %q must be one of operator, viewer", register.role)}
+	}
 	request := register.request
+	if role != identity.RoleOperator {
+		request.Role = role // a record without one is an operator's, as those of before there were roles are
+	}
 	request.ID, request.TTL, request.Now = identity.ID(register.id), ttl, env.Now()
 	if register.publicKeyFile != "" {
 		if request.PublicKeyPEM, err = readInput(env, register.publicKeyFile, maxKeyFileSize); err != nil {
@@ -80,8 +89,8 @@ func registerOperator(ctx context.Context, env *Env, settings *clusterops.Settin
 	if err := writeOperator(dir, operator); err != nil {
 		return err
 	}
-	fmt.Fprintf(env.Out, "%s: identity of operator %s of tenant %s in cluster %s, good until %s\n",
-		dir, operator.ID, request.Tenant, id, operator.NotAfter.UTC().Format(time.RFC3339))
+	fmt.Fprintf(env.Out, "%s: identity of %s %s of tenant %s in cluster %s, good until %s\n",
+		dir, role, operator.ID, request.Tenant, id, operator.NotAfter.UTC().Format(time.RFC3339))
 	return nil
 }
 

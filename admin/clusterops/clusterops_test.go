@@ -190,6 +190,30 @@ func TestRegisterOperator(t *testing.T) {
 	}
 }
 
+func TestRegisterViewer(t *testing.T) {
+	w := newWorld(t)
+	w.bootstrap(t)
+	viewer, err := w.open(t).RegisterOperator(t.Context(), clusterops.OperatorRequest{ClusterID: "dev", Tenant: "red", Role: identity.RoleViewer, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs, err := pki.ParseCertificates(viewer.CertPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peer, err := identity.PeerFromCertificate(certs[0]); err != nil || peer.Role != identity.RoleViewer {
+		t.Errorf("the certificate is of %+v, %v", peer, err)
+	}
+	state, err := w.open(t).Inspect(t.Context())
+	if err != nil || len(state.Operators) != 1 || state.Operators[0].Role != "viewer" {
+		t.Errorf("the operators are %+v, %v", state.Operators, err)
+	}
+	_, err = w.open(t).RegisterOperator(t.Context(), clusterops.OperatorRequest{ClusterID: "dev", Tenant: "red", Role: identity.RoleAgent, Now: now})
+	if !errors.Is(err, pki.ErrRequest) {
+		t.Errorf("of role agent the error is %v", err)
+	}
+}
+
 func TestRegisterOperatorForAGivenKey(t *testing.T) {
 	w := newWorld(t)
 	w.bootstrap(t)

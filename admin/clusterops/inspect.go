@@ -1,6 +1,7 @@
 package clusterops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/groupfile"
 	"nstance.dev/server/layout"
@@ -78,6 +80,7 @@ type InstanceCount struct {
 type OperatorState struct {
 	ID         string    `json:"id"`
 	Tenant     string    `json:"tenant"`
+	Role       string    `json:"role"` // operator or viewer
 	Registered time.Time `json:"registered"`
 	NotAfter   time.Time `json:"not_after"` // of its certificate
 }
@@ -220,7 +223,7 @@ func (in *inspection) operator(o objectstore.Object) error {
 		return err
 	}
 	in.state.Operators = append(in.state.Operators, OperatorState{
-		record.ID.String(), record.Tenant, record.RegisteredAt.Time, record.Certificate.NotAfter.Time,
+		record.ID.String(), record.Tenant, string(cmp.Or(record.Role, identity.RoleOperator)), record.RegisteredAt.Time, record.Certificate.NotAfter.Time,
 	})
 	return nil
 }

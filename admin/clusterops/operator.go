@@ -21,6 +21,7 @@ var ErrOperatorExists = errors.New("operator exists")
 type OperatorRequest struct {
 	ClusterID    string
 	Tenant       string
+	Role         identity.Role // an operator's or a viewer's; empty: an operator's
 	ID           identity.ID   // empty: a new one
 	PublicKeyPEM []byte        // nil: a new key pair
 	TTL          time.Duration // of the certificate; zero: pki.DefaultOperatorTTL
@@ -56,7 +57,7 @@ func (c *Cluster) RegisterOperator(ctx context.Context, r OperatorRequest) (Oper
 		return Operator{}, notSetUp(err)
 	}
 	authority := pki.NewAuthority(ca, r.ClusterID, func() time.Time { return r.Now }, nil)
-	cert, err := authority.IssueOperator(pki.OperatorRequest{PublicKey: public, ID: id, Tenant: r.Tenant, TTL: r.TTL})
+	cert, err := authority.IssueOperator(pki.OperatorRequest{PublicKey: public, ID: id, Tenant: r.Tenant, Role: r.Role, TTL: r.TTL})
 	if err != nil {
 		return Operator{}, fmt.Errorf("register operator %s: %w", id, err)
 	}
@@ -74,7 +75,7 @@ func (c *Cluster) record(ctx context.Context, r OperatorRequest, id identity.ID,
 	record := layout.OperatorRecord{
 		ID: id, Tenant: r.Tenant, ClusterID: r.ClusterID, PublicKeyPEM: string(publicPEM),
 		Certificate:  layout.Certificate{Serial: cert.Serial, NotBefore: layout.At(cert.NotBefore), NotAfter: layout.At(cert.NotAfter)},
-		RegisteredAt: layout.At(r.Now),
+		RegisteredAt: layout.At(r.Now), Role: r.Role,
 	}
 	data, err := record.Encode()
 	if err != nil {

@@ -29,9 +29,9 @@ type Identity struct {
 	roots *x509.CertPool
 }
 
-// LoadIdentity reads an identity folder. The certificate must be an operator's,
-// of the given cluster and tenant where these are not empty, and not have ended
-// at now. Errors match [ErrIdentity].
+// LoadIdentity reads an identity folder. The certificate must be an operator's
+// or a viewer's, of the given cluster and tenant where these are not empty, and not
+// have ended at now. Errors match [ErrIdentity].
 func LoadIdentity(dir, cluster, tenant string, now time.Time) (*Identity, error) {
 	id, err := loadIdentity(dir)
 	if err == nil {
@@ -61,7 +61,7 @@ func loadIdentity(dir string) (*Identity, error) {
 }
 
 func (id *Identity) check(cluster, tenant string, now time.Time) error {
-	if err := id.Peer.Require(identity.RoleOperator); err != nil {
+	if err := id.Peer.RequireOperates(); err != nil {
 		return err
 	}
 	switch {

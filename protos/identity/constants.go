@@ -17,7 +17,11 @@ type Role string
 const (
 	RoleAgent    Role = "agent"
 	RoleOperator Role = "operator"
+	RoleViewer   Role = "viewer" // an operator who may look, and change nothing
 )
+
+// Operates reports whether the role is one of those who call the operators' service.
+func (r Role) Operates() bool { return r == RoleOperator || r == RoleViewer }
 
 // RoleOID identifies the certificate extension that holds the [Role], as a
 // UTF8String. Its arc is private and unregistered: it means something inside

@@ -32,7 +32,7 @@ type Peer struct {
 	Tenant     string
 	CommonName string // an agent's instance id, an operator's cluster
 	Cluster    string
-	Shard      string // of an agent; empty for an operator
+	Shard      string // of an agent; empty for an operator or a viewer
 	ID         ID     // of the instance or the operator
 	Serial     string // as SerialString writes it
 	NotAfter   time.Time
@@ -45,6 +45,15 @@ func (p Peer) Require(role Role) error {
 		return fmt.Errorf("%w: it has %q, needed is %q", ErrRole, p.Role, role)
 	}
 	return nil
+}
+
+// RequireOperates returns nil if the peer may call the operators' service, else an error
+// that matches [ErrRole].
+func (p Peer) RequireOperates() error {
+	if p.Role == RoleViewer {
+		return nil
+	}
+	return p.Require(RoleOperator)
 }
 
 // PeerFromCertificate reads who owns cert. It trusts cert: the caller has
@@ -109,7 +118,7 @@ func (p *Peer) readURI(u *url.URL) error {
 	switch parts := strings.Split(u.Path, "/"); {
 	case p.Role == RoleAgent && len(parts) == 6:
 		p.Cluster, p.Shard, id = parts[1], parts[3], parts[5]
-	case p.Role == RoleOperator && len(parts) == 4:
+	case p.Role.Operates() && len(parts) == 4:
 		p.Cluster, id = parts[1], parts[3]
 	default:
 		return fmt.Errorf("it is not of the form for role %q", p.Role)
@@ -118,7 +127,7 @@ func (p *Peer) readURI(u *url.URL) error {
 	if p.ID, err = ParseID(id); err != nil {
 		return err
 	}
-	if (p.ID.Prefix() == OperatorPrefix) != (p.Role == RoleOperator) {
+	if (p.ID.Prefix() == OperatorPrefix) != p.Role.Operates() {
 		return fmt.Errorf("id %q is not one of role %q", id, p.Role)
 	}
 	want := OperatorURI(p.Cluster, p.ID)
@@ -183,10 +192,10 @@ func certificateRole(cert *x509.Certificate) (Role, error) {
 	if len(values) != 1 {
 		return "", fmt.Errorf("%w: it has %d role extensions, must have one", ErrRole, len(values))
 	}
-	for _, role := range []Role{RoleAgent, RoleOperator} {
+	for _, role := range []Role{RoleAgent, RoleOperator, RoleViewer} {
 		if bytes.Equal(values[0], roleValue(role)) {
 			return role, nil
 		}
 	}
-	return "", fmt.Errorf("%w: its role is neither agent nor operator", ErrRole)
+	return "", fmt.Errorf("%w: its role must be one of agent, operator, viewer", ErrRole)
 }

@@ -18,6 +18,9 @@ type OperatorRecord struct {
 	RegisteredAt Time        `json:"registered_at"`
 	RenewedAt    Time        `json:"renewed_at"`
 
+	// Role that all its certificates have; empty: an operator's.
+	Role identity.Role `json:"role,omitempty"`
+
 	// CoordinatesDrains: it has asked to be waited for when machines of its tenant
 	// are to be deleted.
 	CoordinatesDrains bool `json:"coordinates_drains,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/operatorauth"
 	"nstance.dev/server/refusal"
@@ -32,6 +33,10 @@ func (s *Service) WatchGroups(_ *emptypb.Empty, stream grpc.ServerStreamingServe
 func (s *Service) WatchInstances(req *nstancev1.WatchInstancesRequest, stream grpc.ServerStreamingServer[nstancev1.InstanceEvent]) error {
 	return watch(s, stream, func(ctx context.Context, c *Caller, send func(*nstancev1.InstanceEvent) error) error {
 		if req.CoordinatesDrains {
+			if c.Role == identity.RoleViewer {
+				return refusal.New(refusal.PermissionDenied, "READ_ONLY",
+					"coordinates_drains: a viewer may look and change nothing, and machines would wait for who coordinates drains")
+			}
 			if err := c.Term.Requests().CoordinateDrains(c.Peer); err != nil {
 				return err
 			}

@@ -47,11 +47,11 @@ func (m *misses) add(k miss, now time.Time) {
 }
 
 // Admit reports whether a certificate's owner is an operator of this cluster: its
-// record exists, is of its tenant, and names this certificate or the one before.
+// record exists, is of its tenant and role, and names this certificate or the one before.
 // Known operators cost nothing; for others, or after a renewal elsewhere, the
 // record is read once. Errors match [ErrUnknown] or [ErrUnavailable].
 func (r *Registry) Admit(ctx context.Context, peer identity.Peer) error {
-	if peer.Role != identity.RoleOperator || peer.Cluster != r.opts.Cluster {
+	if !peer.Role.Operates() || peer.Cluster != r.opts.Cluster {
 		return ErrUnknown
 	}
 	if decided, err := r.recall(peer); decided {

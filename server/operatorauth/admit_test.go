@@ -34,6 +34,7 @@ func TestAdmit(t *testing.T) {
 		{"another cluster", change(func(p *identity.Peer) { p.Cluster = "other" }), operatorauth.ErrUnknown},
 		{"another certificate", change(func(p *identity.Peer) { p.Serial = "00" }), operatorauth.ErrUnknown},
 		{"no certificate", change(func(p *identity.Peer) { p.Serial = "" }), operatorauth.ErrUnknown},
+		{"a viewer", change(func(p *identity.Peer) { p.Role = identity.RoleViewer }), operatorauth.ErrUnknown},
 		{"an agent", change(func(p *identity.Peer) { p.Role = identity.RoleAgent }), operatorauth.ErrUnknown},
 		{"nobody", change(func(p *identity.Peer) { p.ID = "opr068a3cp3thz5z2mv1gejwftabc" }), operatorauth.ErrUnknown},
 	}
@@ -81,6 +82,30 @@ func TestAdmitWithoutStorage(t *testing.T) {
 		t.Errorf("a known operator: %v", err)
 	}
 	wantErr(t, w.server().Admit(t.Context(), peer), operatorauth.ErrUnavailable)
+}
+
+// A viewer stays one, whatever it renews.
+func TestAViewerRenews(t *testing.T) {
+	w := newWorld(t)
+	leader := w.leader()
+	key := newKey(t)
+	_, cert, err := operatorauth.Enrol(t.Context(), w.store, w.keys.Authority, operatorauth.EnrolRequest{
+		Tenant: "b", Role: identity.RoleViewer, Key: key.Public().(ed25519.PublicKey),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := peerOf(t, cert.PEM)
+	for range 3 {
+		if err := leader.Admit(t.Context(), peer); err != nil || peer.Role != identity.RoleViewer {
+			t.Fatalf("a viewer of role %q: %v", peer.Role, err)
+		}
+		resp, err := leader.Renew(t.Context(), peer, publicPEM(t, newKey(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		peer = peerOf(t, resp.ClientCertificatePem)
+	}
 }
 
 func TestRenew(t *testing.T) {

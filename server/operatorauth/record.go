@@ -2,6 +2,7 @@ package operatorauth
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -21,7 +22,8 @@ import (
 type registrant struct {
 	id     identity.ID
 	tenant string
-	nonce  string // hash
+	role   identity.Role // empty: an operator's
+	nonce  string        // hash
 	key    ed25519.PublicKey
 }
 
@@ -71,7 +73,7 @@ func (r *Registry) repeat(ctx context.Context, authority *pki.Authority, who reg
 
 // issueNew makes the record and the first certificate of an operator.
 func issueNew(authority *pki.Authority, who registrant, ttl time.Duration, now time.Time) (layout.OperatorRecord, pki.Certificate, error) {
-	cert, err := authority.IssueOperator(pki.OperatorRequest{PublicKey: who.key, ID: who.id, Tenant: who.tenant, TTL: ttl})
+	cert, err := authority.IssueOperator(pki.OperatorRequest{PublicKey: who.key, ID: who.id, Tenant: who.tenant, Role: who.role, TTL: ttl})
 	if err != nil {
 		return layout.OperatorRecord{}, cert, fmt.Errorf("certificate of operator %s: %w", who.id, err)
 	}
@@ -81,7 +83,7 @@ func issueNew(authority *pki.Authority, who registrant, ttl time.Duration, now t
 	}
 	return layout.OperatorRecord{
 		ID: who.id, Tenant: who.tenant, ClusterID: authority.Cluster(), PublicKeyPEM: string(keyPEM),
-		Certificate: entry(cert, ""), NonceSHA256: who.nonce, RegisteredAt: layout.At(now),
+		Certificate: entry(cert, ""), NonceSHA256: who.nonce, RegisteredAt: layout.At(now), Role: who.role,
 	}, cert, nil
 }
 
@@ -95,7 +97,7 @@ func entry(cert pki.Certificate, before string) layout.Certificate {
 }
 
 // Renew gives an operator a new certificate, for the same or a new key, with the
-// name and tenant that it has. The record is durable before the certificate
+// name, tenant and role that it has. The record is durable before the certificate
 // leaves. Peer is the owner of the certificate that the call came with.
 //
 // Errors match one of the sentinels of this package or are an [*InvalidError].
@@ -131,8 +133,11 @@ func (r *Registry) Renew(ctx context.Context, peer identity.Peer, publicKeyPEM [
 }
 
 // holds reports whether a verified certificate is the one that a record names, with the
-// key that it names, or the one before, whose key may have been another.
+// key and the role that it names, or the one before, whose key may have been another.
 func holds(rec layout.OperatorRecord, peer identity.Peer) bool {
+	if cmp.Or(rec.Role, identity.RoleOperator) != peer.Role {
+		return false
+	}
 	switch peer.Serial {
 	case "":
 		return false
@@ -179,7 +184,7 @@ func (r *Registry) replace(ctx context.Context, authority *pki.Authority, place 
 
 func (r *Registry) reissue(ctx context.Context, authority *pki.Authority, rec layout.OperatorRecord, granted grant, etag string) (pki.Certificate, error) {
 	now := r.opts.Now()
-	who := registrant{id: rec.ID, tenant: rec.Tenant, nonce: rec.NonceSHA256, key: granted.key}
+	who := registrant{id: rec.ID, tenant: rec.Tenant, role: rec.Role, nonce: rec.NonceSHA256, key: granted.key}
 	fresh, cert, err := issueNew(authority, who, r.opts.ClientTTL(), now)
 	if err != nil {
 		return cert, err
@@ -203,6 +208,7 @@ func (r *Registry) reissue(ctx context.Context, authority *pki.Authority, rec la
 type EnrolRequest struct {
 	Tenant string
 	Key    ed25519.PublicKey
+	Role   identity.Role    // an operator's or a viewer's; empty: an operator's
 	ID     identity.ID      // empty: a new one
 	TTL    time.Duration    // 0: pki.DefaultOperatorTTL
 	Now    func() time.Time // time.Now
@@ -223,7 +229,7 @@ func Enrol(ctx context.Context, store objectstore.Store, authority *pki.Authorit
 		}
 		req.ID = id
 	}
-	rec, cert, err := issueNew(authority, registrant{id: req.ID, tenant: req.Tenant, key: req.Key}, req.TTL, req.Now())
+	rec, cert, err := issueNew(authority, registrant{id: req.ID, tenant: req.Tenant, role: req.Role, key: req.Key}, req.TTL, req.Now())
 	if err != nil {
 		return rec, cert, err
 	}

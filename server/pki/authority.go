@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -89,13 +90,18 @@ type OperatorRequest struct {
 	PublicKey ed25519.PublicKey
 	ID        identity.ID
 	Tenant    string
+	Role      identity.Role // an operator's or a viewer's; empty means an operator's
 	TTL       time.Duration // 0 means DefaultOperatorTTL
 }
 
 // IssueOperator returns the client certificate of an operator. Errors match
 // [ErrRequest] or [ErrCAExpired].
 func (a *Authority) IssueOperator(r OperatorRequest) (Certificate, error) {
-	return a.issueClient(identity.RoleOperator, a.cluster, r.Tenant,
+	role := cmp.Or(r.Role, identity.RoleOperator)
+	if !role.Operates() {
+		return Certificate{}, fmt.Errorf("%w: role: %q must be one of operator, viewer", ErrRequest, role)
+	}
+	return a.issueClient(role, a.cluster, r.Tenant,
 		identity.OperatorURI(a.cluster, r.ID), r.PublicKey, orDuration(r.TTL, DefaultOperatorTTL))
 }
 

@@ -131,6 +131,10 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 	if err != nil {
 		return nil, err
 	}
+	if who.Role == identity.RoleViewer && !viewing[method] {
+		return nil, refusal.New(refusal.PermissionDenied, "READ_ONLY",
+			"the certificate is one of a viewer, who may look and change nothing; this needs one of an operator")
+	}
 	c := &operatorapi.Caller{Peer: who}
 	if !clusterWide[method] || !g.opts.Operators.Leading() {
 		if c.Term, err = g.opts.Shard.Term(); err != nil {
@@ -149,6 +153,28 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 	return operatorapi.WithCaller(ctx, c), nil
 }
 
+// viewing are the calls of those who may only look: what changes nothing, and the renewal
+// of their own certificate. A call that is not in the list is refused to them, so that new
+// ones are until somebody has thought about it.
+var viewing = map[string]bool{
+	nstancev1.OperatorService_RenewCertificate_FullMethodName:  true,
+	nstancev1.OperatorService_GetConfigStatus_FullMethodName:   true,
+	nstancev1.OperatorService_PlanConfig_FullMethodName:        true,
+	nstancev1.OperatorService_ListGroups_FullMethodName:        true,
+	nstancev1.OperatorService_GetInstanceStatus_FullMethodName: true,
+	nstancev1.OperatorService_ListInstances_FullMethodName:     true,
+	nstancev1.OperatorService_GetServerInfo_FullMethodName:     true,
+	nstancev1.OperatorService_Explain_FullMethodName:           true,
+	nstancev1.OperatorService_GetDemand_FullMethodName:         true,
+	nstancev1.OperatorService_ListHeldVMs_FullMethodName:       true,
+	nstancev1.OperatorService_GetTenantStatus_FullMethodName:   true,
+	nstancev1.OperatorService_GetOperation_FullMethodName:      true,
+	nstancev1.OperatorService_WatchGroups_FullMethodName:       true,
+	nstancev1.OperatorService_WatchInstances_FullMethodName:    true, // not as one who coordinates drains
+	nstancev1.OperatorService_WatchErrors_FullMethodName:       true,
+	nstancev1.OperatorService_WatchMachines_FullMethodName:     true,
+}
+
 // clusterWide are the calls that the cluster's leader answers, whether or not it
 // leads a shard, and whatever tenants its own shard has.
 var clusterWide = map[string]bool{
@@ -164,7 +190,11 @@ func (g *guard) authenticate(ctx context.Context) (identity.Peer, error) {
 	}
 	who, err := client.who, client.err
 	if err == nil {
-		err = who.Require(g.role)
+		if g.role == identity.RoleOperator {
+			err = who.RequireOperates()
+		} else {
+			err = who.Require(g.role)
+		}
 	}
 	var refused *refusal.Error
 	switch {

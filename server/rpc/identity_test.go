@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
@@ -14,11 +15,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"nstance.dev/protos/identity"
+	demandpb "nstance.dev/protos/nstance/demand/v1alpha1"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/objectstore/memory"
+	"nstance.dev/server/operatorauth"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/secrets"
 )
@@ -35,6 +39,8 @@ type forgery struct {
 	ca            bool
 	issuer        *pki.CA // nil: signed by its own key
 	issuerKey     ed25519.PrivateKey
+	serial        *big.Int           // nil: any
+	key           ed25519.PrivateKey // nil: a new one
 }
 
 // caKey reads the authority's private key, which only a thief of the bucket
@@ -58,9 +64,12 @@ func caKey(t *testing.T, store *memory.Store) ed25519.PrivateKey {
 
 func (f forgery) make(t *testing.T) tls.Certificate {
 	t.Helper()
-	key := newKey(t)
+	key := f.key
+	if key == nil {
+		key = newKey(t)
+	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(4711), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(f.lives),
+		SerialNumber: cmp.Or(f.serial, big.NewInt(4711)), NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(f.lives),
 		Subject:     pkix.Name{CommonName: cluster, Organization: f.organizations},
 		ExtKeyUsage: []x509.ExtKeyUsage{f.usage}, KeyUsage: x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true, IsCA: f.ca, URIs: []*url.URL{f.uri},
@@ -123,6 +132,74 @@ func TestF43_Certificates(t *testing.T) {
 	}
 }
 
+// A viewer's certificate opens the calls that read, each of them, and no other one: those
+// that change something answer before they look at their request.
+func TestF43_ViewersRead(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	conn := w.reach(w.operator, w.certOf("default", identity.RoleViewer))
+	refused := func(err error) bool { return reasonOf(status.Convert(err)) == "READ_ONLY" }
+	reads := map[string]bool{
+		"RenewCertificate": true, "GetConfigStatus": true, "PlanConfig": true, "ListGroups": true, "GetInstanceStatus": true,
+		"ListInstances": true, "GetServerInfo": true, "Explain": true, "GetDemand": true, "ListHeldVMs": true, "GetTenantStatus": true, "GetOperation": true,
+	}
+	service := nstancev1.OperatorService_ServiceDesc
+	for _, m := range service.Methods {
+		err := conn.Invoke(t.Context(), "/"+service.ServiceName+"/"+m.MethodName, &emptypb.Empty{}, &emptypb.Empty{})
+		if refused(err) == reads[m.MethodName] {
+			t.Errorf("%s answers a viewer with %v", m.MethodName, err)
+		}
+	}
+	api := nstancev1.NewOperatorServiceClient(conn)
+	groups, err := api.WatchGroups(t.Context(), &emptypb.Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	instances, err := api.WatchInstances(t.Context(), &nstancev1.WatchInstancesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := instances.Recv(); err != nil {
+		t.Errorf("a viewer watches instances: %v", err)
+	}
+	_, _ = w.operatorOf("default").UpsertGroup(t.Context(), &nstancev1.UpsertGroupRequest{
+		Key: "seen", Config: &nstancev1.GroupConfig{Template: new("plain"), Size: new(int32(0))},
+	})
+	if e, err := groups.Recv(); err != nil || e.GetGroup().GetKey() != "seen" {
+		t.Errorf("a viewer watches groups: %v, %v", e, err)
+	}
+	instances, err = api.WatchInstances(t.Context(), &nstancev1.WatchInstancesRequest{CoordinatesDrains: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = instances.Recv()
+	wantCode(t, err, codes.PermissionDenied, "READ_ONLY")
+	session, err := demandpb.NewShardServiceClient(conn).Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = session.Recv()
+	wantCode(t, err, codes.PermissionDenied, "READ_ONLY")
+}
+
+// Whoever has the key of the authority makes no operator of a viewer, nor the other way round:
+// the record says which of the two it is.
+func TestF43_TheRecordNamesTheRole(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	for role, other := range map[identity.Role]identity.Role{identity.RoleViewer: identity.RoleOperator, identity.RoleOperator: identity.RoleViewer} {
+		cert := w.certOf("default", role)
+		who, err := identity.PeerFromCertificate(cert.Leaf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := w.sound(func(f *forgery) {
+			f.role, f.uri, f.serial, f.key = other, identity.OperatorURI(cluster, who.ID), cert.Leaf.SerialNumber, cert.PrivateKey.(ed25519.PrivateKey)
+		})
+		conn := w.dial(w.operator, credentials.NewTLS(w.clientTLS(forged)))
+		_, err = nstancev1.NewOperatorServiceClient(conn).ListGroups(t.Context(), &emptypb.Empty{})
+		wantCode(t, err, codes.PermissionDenied, "UNKNOWN_OPERATOR")
+	}
+}
+
 func TestF43_RolesAndPorts(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	op := w.operatorOf("default")
@@ -182,6 +259,19 @@ func (w *world) operatorCert(c client) tls.Certificate {
 		w.t.Fatal(err)
 	}
 	return keyPair(cert, c.key)
+}
+
+// certOf is the certificate of a new operator or viewer.
+func (w *world) certOf(tenant string, role identity.Role) tls.Certificate {
+	w.t.Helper()
+	key := newKey(w.t)
+	_, cert, err := operatorauth.Enrol(w.ctx, w.store, w.authority, operatorauth.EnrolRequest{
+		Tenant: tenant, Role: role, Key: key.Public().(ed25519.PublicKey),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return keyPair(cert, key)
 }
 
 // agentCert is a certificate that the authority could have issued to an agent

@@ -93,5 +93,5 @@ func certificates() (rows []attempt) {
 			rows = append(rows, c.row(as))
 		}
 	}
-	return slices.Concat(rows, chains, transports, wrongDoors(), impostors)
+	return slices.Concat(rows, chains, transports, wrongDoors(), impostors, viewers())
 }

@@ -89,6 +89,9 @@ var roles = func() (all []twin) {
 			}
 			f.ExtraExtensions = []pkix.Extension{identity.RoleExtension(other)}
 		}},
+		twin{"a viewer's role", "PermissionDenied UNKNOWN_OPERATOR", badCertificate, func(_ *testing.T, _ *world, f *forgery) {
+			f.ExtraExtensions = []pkix.Extension{identity.RoleExtension(identity.RoleViewer)}
+		}},
 		twin{"a critical extension that nobody knows", badHandshake, "", func(_ *testing.T, _ *world, f *forgery) {
 			f.ExtraExtensions = append(f.ExtraExtensions, pkix.Extension{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 999999, 7}, Critical: true, Value: []byte{5, 0}})
 		}},
