@@ -14,6 +14,18 @@ wire_contract() {
 	buf generate --output "$out"
 }
 
+# The handlers of the HTTP API in one file, and the document that describes it.
+http_api() {
+	local work there
+	work=$(mktemp -d)
+	buf generate --template admin/gateway/buf.gen.yaml --output "$work"
+	mkdir -p "$out/admin/gateway/rest"
+	cp "$work/rest/nstance/v1/operator.pb.gw.go" "$out/admin/gateway/rest/"
+	there=$(realpath "$out/admin/gateway")
+	(cd admin && go run ./gateway/internal/cmd/openapi -swagger "$work/swagger/nstance/v1/operator.swagger.json" -out "$there/openapi.json")
+	rm -rf "$work"
+}
+
 config_schema() {
 	mkdir -p "$out"
 	local there
@@ -73,6 +85,7 @@ texts() {
 }
 
 wire_contract
+http_api
 config_schema
 provider_arguments
 kubernetes_kinds

@@ -69,7 +69,7 @@ func NewRootCommand(env *Env) *cobra.Command {
 	root := newParentCommand("nstance-admin", "Administrate clusters of Nstance",
 		newGroupCommand(env), newInstanceCommand(env), newWatchCommand(env), newEventsCommand(env), newTopCommand(env),
 		newExplainCommand(env), newDescribeCommand(env), newPlanCommand(env), newDemandCommand(env), newPauseCommand(env), newResumeCommand(env),
-		newMachineCommand(env), newMcfgCommand(env), newOperationCommand(env), newShardCommand(env), newTenantCommand(env), newConfigCommand(env), newWhoamiCommand(env), newDoctorCommand(env), newSupportBundleCommand(env), newClusterCommand(env), newVersionCommand(env))
+		newMachineCommand(env), newMcfgCommand(env), newOperationCommand(env), newShardCommand(env), newTenantCommand(env), newConsoleCommand(env), newServeCommand(env), newTokenCommand(env), newConfigCommand(env), newWhoamiCommand(env), newDoctorCommand(env), newSupportBundleCommand(env), newClusterCommand(env), newVersionCommand(env))
 	root.Long = `nstance-admin looks at and changes what a cluster of Nstance runs.
 
 Commands about groups, instances and configuration talk to the servers of one

@@ -74,6 +74,19 @@ func Dial(target Target, id *Identity, opts Options) *Conn {
 	return &Conn{target: target, identity: id, opts: opts.withDefaults(), links: map[string]*link{}}
 }
 
+// Target returns the shard and where its servers are looked for.
+func (c *Conn) Target() Target { return c.target }
+
+// Identity returns whose calls these are.
+func (c *Conn) Identity() *Identity { return c.identity }
+
+// Leader returns the address that answered last; empty: none has.
+func (c *Conn) Leader() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.good
+}
+
 // Close ends all calls and connections.
 func (c *Conn) Close() error {
 	c.mu.Lock()

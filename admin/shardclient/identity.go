@@ -76,6 +76,9 @@ func (id *Identity) check(cluster, tenant string, now time.Time) error {
 	return nil
 }
 
+// Roots returns the authority of the cluster.
+func (id *Identity) Roots() *x509.CertPool { return id.roots }
+
 // tlsConfig binds a connection to one shard of the cluster, whatever the address.
 func (id *Identity) tlsConfig(shard string) *tls.Config {
 	return &tls.Config{

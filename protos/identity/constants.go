@@ -100,4 +100,5 @@ const (
 	EnvAdminServers     = "NSTANCE_ADMIN_SERVERS"
 	EnvAdminShard       = "NSTANCE_ADMIN_SHARD"
 	EnvAdminIdentityDir = "NSTANCE_ADMIN_IDENTITY_DIR"
+	EnvAdminTokenFile   = "NSTANCE_ADMIN_TOKEN_FILE"
 )

@@ -61,6 +61,17 @@ func NewCluster(t testing.TB) *Cluster {
 // Identity returns a folder with the identity of an operator of tenant.
 func (c *Cluster) Identity(t testing.TB, tenant string) string {
 	t.Helper()
+	return c.identity(t, tenant, identity.RoleOperator)
+}
+
+// ViewerIdentity is Identity of somebody who may look and change nothing.
+func (c *Cluster) ViewerIdentity(t testing.TB, tenant string) string {
+	t.Helper()
+	return c.identity(t, tenant, identity.RoleViewer)
+}
+
+func (c *Cluster) identity(t testing.TB, tenant string, role identity.Role) string {
+	t.Helper()
 	key, err := pki.NewPrivateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +80,7 @@ func (c *Cluster) Identity(t testing.TB, tenant string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := c.authority.IssueOperator(pki.OperatorRequest{PublicKey: key.Public().(ed25519.PublicKey), ID: id, Tenant: tenant})
+	cert, err := c.authority.IssueOperator(pki.OperatorRequest{PublicKey: key.Public().(ed25519.PublicKey), ID: id, Tenant: tenant, Role: role})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +135,20 @@ func (c *Cluster) Dial(ctx context.Context, address string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errRefused)}
 	}
 	return listener.DialContext(ctx)
+}
+
+// ServerCert returns the certificate of a server of shard.
+func (c *Cluster) ServerCert(t testing.TB, shard string) tls.Certificate {
+	t.Helper()
+	key, err := pki.NewPrivateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := c.authority.IssueServer(pki.ServerRequest{PublicKey: key.Public().(ed25519.PublicKey), ServerID: "server-1", Shard: shard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{cert.Leaf.Raw}, PrivateKey: key, Leaf: cert.Leaf}
 }
 
 func (c *Cluster) serve(t testing.TB, shard string, listener net.Listener, api nstancev1.OperatorServiceServer) (stop func()) {

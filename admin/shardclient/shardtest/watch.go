@@ -12,19 +12,15 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// watcher is one stream; its channels are never full in a test.
+// watcher is one stream; its channel is nearly never full in a test.
 type watcher struct {
-	groups    chan *nstancev1.GroupEvent
-	instances chan *nstancev1.InstanceEvent
+	groups    chan *nstancev1.GroupEvent    // nil: it is one of instances
+	instances chan *nstancev1.InstanceEvent // nil: it is one of groups
 	broken    chan struct{}
 }
 
-func (s *Shard) subscribe() *watcher {
-	w := &watcher{
-		groups:    make(chan *nstancev1.GroupEvent, 1000),
-		instances: make(chan *nstancev1.InstanceEvent, 1000),
-		broken:    make(chan struct{}),
-	}
+func (s *Shard) subscribe(w *watcher) *watcher {
+	w.broken = make(chan struct{})
 	if s.watchers == nil {
 		s.watchers = map[*watcher]struct{}{}
 	}
@@ -59,10 +55,10 @@ func (s *Shard) unsubscribe(w *watcher) {
 // publish sends what is not nil to all watchers.
 func (s *Shard) publish(group *nstancev1.GroupEvent, instance *nstancev1.InstanceEvent) {
 	for w := range s.watchers {
-		if group != nil {
+		if group != nil && w.groups != nil {
 			w.groups <- group
 		}
-		if instance != nil {
+		if instance != nil && w.instances != nil {
 			w.instances <- instance
 		}
 	}
@@ -84,7 +80,7 @@ var errBroken = status.Error(codes.Unavailable, "not shard leader any more")
 func (s *Shard) WatchGroups(_ *emptypb.Empty, stream grpc.ServerStreamingServer[nstancev1.GroupEvent]) error {
 	s.mu.Lock()
 	s.called(stream.Context())
-	w := s.subscribe()
+	w := s.subscribe(&watcher{groups: make(chan *nstancev1.GroupEvent, 1000)})
 	for _, key := range slices.Sorted(maps.Keys(s.groups)) {
 		w.groups <- &nstancev1.GroupEvent{Type: "UPSERT", Group: s.group(key)}
 	}
@@ -108,7 +104,7 @@ func (s *Shard) WatchGroups(_ *emptypb.Empty, stream grpc.ServerStreamingServer[
 func (s *Shard) WatchInstances(_ *nstancev1.WatchInstancesRequest, stream grpc.ServerStreamingServer[nstancev1.InstanceEvent]) error {
 	s.mu.Lock()
 	s.called(stream.Context())
-	w := s.subscribe()
+	w := s.subscribe(&watcher{instances: make(chan *nstancev1.InstanceEvent, 1000)})
 	w.instances <- &nstancev1.InstanceEvent{Status: "snapshot_end"}
 	s.mu.Unlock()
 	defer s.unsubscribe(w)

@@ -19,6 +19,9 @@ func (s *Shard) UpsertGroup(ctx context.Context, r *nstancev1.UpsertGroupRequest
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.called(ctx)
+	if r.GetConfig() == nil {
+		r = &nstancev1.UpsertGroupRequest{Key: r.GetKey(), Config: &nstancev1.GroupConfig{}}
+	}
 	g := s.groups[r.GetKey()]
 	if g == nil {
 		if r.GetConfig().Template == nil {

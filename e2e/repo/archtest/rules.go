@@ -257,6 +257,18 @@ var layers = []layer{
 		},
 		tests: fakes,
 	},
+	// What speaks HTTP knows the wire and who calls; connections and contexts are the command line's.
+	{dir: "admin/gateway", ours: []string{"protos/nstance/v1"}, tests: []string{"admin/shardclient/..."}},
+	{dir: "admin/hub", ours: []string{"protos/nstance/v1"}, tests: []string{"admin/shardclient/..."}},
+	{dir: "admin/tokens", ours: []string{"protos/identity"}},
+	{
+		dir: "admin/httpapi", ours: []string{"protos/identity", "admin/gateway", "admin/tokens"},
+		tests: []string{"admin/shardclient/...", "protos/nstance/v1"},
+	},
+	{
+		dir: "admin/console", ours: []string{"protos/identity", "admin/gateway", "admin/hub"},
+		tests: []string{"admin/shardclient/...", "protos/nstance/v1"},
+	},
 	{
 		// A provider knows the contract that it fulfils and the process that it is
 		// linked into, and nothing else of the server.

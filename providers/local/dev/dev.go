@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -33,6 +34,8 @@ type options struct {
 	demand string
 	keep   bool
 	plain  bool
+	// console is whether the web console is served beside the shard.
+	console bool
 }
 
 // NewCommand makes the command for a build of the local provider.
@@ -46,7 +49,8 @@ the next start with it goes on with the same cluster and the same instances.
 
 The command makes what is missing: keys, configuration, storage, an operator's
 identity, and DIR/admin.json, the context for nstance-admin. It takes free ports
-where the usual ones are taken.`,
+where the usual ones are taken. Once a machine runs it prints the address of the
+web console, which works once; with each browser that logs in it prints another.`,
 		Example: `  nstance-server-local dev --dir .dev --size 3
   NSTANCE_ADMIN_CONTEXT=.dev/admin.json nstance-admin instance list`,
 		Args: cobra.NoArgs,
@@ -60,6 +64,7 @@ where the usual ones are taken.`,
 	fl.StringVar(&o.group, "group", "web", "name of the group; counts only while the directory is new")
 	fl.StringVar(&o.demand, "demand", "", `make a group of mode demand instead of one with a size: its block "demand" as JSON, such as '`+demandExample+`'; counts only while the directory is new`)
 	fl.BoolVar(&o.keep, "keep", false, "leave the machines running when the server stops")
+	fl.BoolVar(&o.console, "console", true, "serve the web console too, if nstance-admin is beside this program")
 	fl.BoolVar(&o.plain, "plain", false, "print a line for each change instead of a table")
 	return cmd
 }
@@ -92,19 +97,24 @@ func run(ctx context.Context, p serve.Provider, version string, o options, out i
 	machines := &machines{provider: p, keep: o.keep}
 	err = serve.Run(ctx, serve.Options{
 		Flags: box.Flags(), Provider: machines.resumed(), Version: version, Log: log,
-		OnServing: func(ctx context.Context, serving *serve.Serving) { show(ctx, box, s, serving, log) },
+		OnServing: func(ctx context.Context, serving *serve.Serving) { show(ctx, box, s, serving, o.console, log) },
 	})
 	return errors.Join(err, box.Hide(), machines.stop(log), s.bye(o.keep))
 }
 
 // show publishes the cluster for the CLI and displays it until ctx ends.
-func show(ctx context.Context, box Box, s *screen, serving *serve.Serving, log *slog.Logger) {
+func show(ctx context.Context, box Box, s *screen, serving *serve.Serving, withConsole bool, log *slog.Logger) {
 	path, err := box.Publish(ctx, serving, s.now())
 	if err != nil {
 		log.ErrorContext(ctx, "context for nstance-admin not written", "error", err)
 		return
 	}
+	var beside sync.WaitGroup
+	if withConsole {
+		beside.Go(func() { newConsole(path, s.note, log).run(ctx, serving) })
+	}
 	s.run(ctx, serving, path)
+	beside.Wait()
 }
 
 // machines starts what was stopped before the server judges it, and stops it

@@ -39,7 +39,7 @@ func (s *screen) run(ctx context.Context, serving *serve.Serving, contextPath st
 			return
 		}
 		for _, line := range changes(before, now) {
-			fmt.Fprintln(s.out, line)
+			s.note(line)
 		}
 		before = now
 	})
@@ -67,6 +67,14 @@ func (s *screen) alarm(text string) {
 	defer s.mu.Unlock()
 	s.wipe()
 	fmt.Fprintln(s.out, "error:", text)
+}
+
+// note prints a line that stays, above the table if there is one.
+func (s *screen) note(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wipe()
+	fmt.Fprintln(s.out, text)
 }
 
 // wipe takes the table off the terminal; the next draw puts it back.

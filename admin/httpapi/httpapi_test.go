@@ -1,0 +1,226 @@
+package httpapi_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"nstance.dev/admin/gateway"
+	"nstance.dev/admin/httpapi"
+	"nstance.dev/admin/shardclient"
+	"nstance.dev/admin/shardclient/shardtest"
+	"nstance.dev/admin/tokens"
+	"nstance.dev/protos/identity"
+	nstancev1 "nstance.dev/protos/nstance/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is an API for the tenants red and blue, over TLS.
+type world struct {
+	cluster *shardtest.Cluster
+	address string
+	file    *tokens.File
+	shards  map[string]*shardtest.Shard // by tenant
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{cluster: shardtest.NewCluster(t), file: tokens.Open(filepath.Join(t.TempDir(), "tokens.json"), nil), shards: map[string]*shardtest.Shard{}}
+	gateways := map[string]*gateway.Gateway{}
+	var first *shardclient.Identity
+	for _, tenant := range []string{"red", "blue"} {
+		id := w.identity(t, w.cluster.Identity(t, tenant))
+		shard := &shardtest.Shard{Frozen: true}
+		shard.AddGroup(&nstancev1.GroupStatus{Key: "marked-" + tenant, Size: 1})
+		w.shards[tenant] = shard
+		w.cluster.ListenAt(t, "s1", tenant+":1", shard)
+		conn := shardclient.Dial(shardclient.Target{Shard: "s1", Addresses: []string{tenant + ":1"}}, id, shardclient.Options{DialContext: w.cluster.Dial})
+		t.Cleanup(func() { _ = conn.Close() })
+		var err error
+		if gateways[tenant], err = gateway.New([]gateway.Shard{{Name: "s1", Conn: conn}}, gateway.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = id
+		}
+	}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.address = "https://" + l.Addr().String()
+	log := slog.New(slog.DiscardHandler)
+	server := httpapi.New(httpapi.Options{Cluster: shardtest.ID, Gateways: gateways, Tokens: w.file.Check, Log: log})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- httpapi.Listen(ctx, l, httpapi.TLS(w.cluster.ServerCert(t, "s1"), first.Roots()), server, log)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *world) identity(t *testing.T, dir string) *shardclient.Identity {
+	t.Helper()
+	id, err := shardclient.LoadIdentity(dir, "", "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// caller is who calls: with files of an identity, or a token, or neither.
+type caller struct{ dir, token string }
+
+func (w *world) call(t *testing.T, who caller, method, path, body string) (int, string) {
+	t.Helper()
+	roots := w.identity(t, w.cluster.Identity(t, "red")).Roots()
+	conf := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: identity.ServerName("s1", shardtest.ID)}
+	if who.dir != "" {
+		pair, err := tls.LoadX509KeyPair(filepath.Join(who.dir, "identity.crt"), filepath.Join(who.dir, "identity.key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	transport := &http.Transport{TLSClientConfig: conf}
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(t.Context(), method, w.address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if who.token != "" {
+		r.Header.Set("Authorization", "Bearer "+who.token)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+func (w *world) token(t *testing.T, tenant string, access tokens.Access) string {
+	t.Helper()
+	token, _, err := w.file.Create(tokens.Token{Tenant: tenant, Access: access, Expires: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func TestF43_WhoMayCallWhat(t *testing.T) {
+	w := newWorld(t)
+	stranger := shardtest.NewCluster(t)
+	readRed, writeRed, readGreen := w.token(t, "red", tokens.Read), w.token(t, "red", tokens.Write), w.token(t, "green", tokens.Read)
+	const (
+		list  = "/v1/shards/s1/groups"
+		group = "/v1/shards/s1/groups/marked-red"
+		size  = `{"config":{"size":2}}`
+	)
+	for name, test := range map[string]struct {
+		who                caller
+		method, path, body string
+		status             int
+		text               string
+	}{
+		"nobody":                              {caller{}, "GET", list, "", 401, "NO_CREDENTIALS"},
+		"nobody asks for the health":          {caller{}, "GET", "/health", "", 200, "ok"},
+		"an operator reads":                   {caller{dir: w.cluster.Identity(t, "red")}, "GET", list, "", 200, "marked-red"},
+		"an operator writes":                  {caller{dir: w.cluster.Identity(t, "red")}, "PUT", group, size, 200, `"size":2`},
+		"a viewer reads":                      {caller{dir: w.cluster.ViewerIdentity(t, "red")}, "GET", list, "", 200, "marked-red"},
+		"a viewer writes":                     {caller{dir: w.cluster.ViewerIdentity(t, "red")}, "PUT", group, size, 403, "READ_ONLY"},
+		"another tenant's operator":           {caller{dir: w.cluster.Identity(t, "blue")}, "GET", list, "", 200, "marked-blue"},
+		"a tenant's that is not served":       {caller{dir: w.cluster.Identity(t, "green")}, "GET", list, "", 403, "UNKNOWN_TENANT"},
+		"another cluster's operator":          {caller{dir: stranger.Identity(t, "red")}, "GET", list, "", 0, "certificate"},
+		"a token reads":                       {caller{token: readRed}, "GET", list, "", 200, "marked-red"},
+		"a token for reading writes":          {caller{token: readRed}, "PUT", group, size, 403, "READ_ONLY"},
+		"a token for writing writes":          {caller{token: writeRed}, "PUT", group, size, 200, `"size":2`},
+		"a tenant's token that is not served": {caller{token: readGreen}, "GET", list, "", 403, "UNKNOWN_TENANT"},
+		"a token that there is not":           {caller{token: "nst_x"}, "GET", list, "", 401, "BAD_TOKEN"},
+		"a wrong token and a certificate":     {caller{dir: w.cluster.Identity(t, "red"), token: "nst_x"}, "GET", list, "", 401, "BAD_TOKEN"},
+		"a hash for a token":                  {caller{token: strings.Repeat("0", 64)}, "GET", list, "", 401, "BAD_TOKEN"},
+	} {
+		if status, text := w.call(t, test.who, test.method, test.path, test.body); status != test.status || !strings.Contains(text, test.text) {
+			t.Errorf("%s: answer %d %s, want %d %s", name, status, text, test.status, test.text)
+		}
+	}
+}
+
+// Nothing that a caller of one tenant is answered, has a byte of another one's.
+func TestS17_ATenantSeesNothingOfAnother(t *testing.T) {
+	w := newWorld(t)
+	red := caller{token: w.token(t, "red", tokens.Write)}
+	for _, call := range [][3]string{
+		{"GET", "/v1/shards", ""}, {"GET", "/v1/shards/s1/groups", ""}, {"GET", "/v1/shards/s1/instances", ""},
+		{"GET", "/v1/shards/s1/groups/marked-blue/explanation", ""}, {"GET", "/v1/shards/s1/tenants/blue", ""},
+		{"GET", "/config/status", ""}, {"GET", "/v1/shards/blue/groups", ""}, {"GET", "/openapi.json", ""},
+		{"POST", "/group/scale", `{"group":"marked-blue","size":1}`},
+	} {
+		_, text := w.call(t, red, call[0], call[1], call[2])
+		text = strings.ReplaceAll(text, "marked-blue/explanation", "")
+		if strings.Contains(text, "marked-blue") && !strings.Contains(text, "not found") && !strings.Contains(text, "is new") {
+			t.Errorf("%s %s answers %s", call[0], call[1], text)
+		}
+	}
+	for _, call := range w.shards["blue"].Calls() {
+		t.Errorf("a caller of red has made the call %s as blue", call)
+	}
+}
+
+func TestARevokedTokenIsRefusedWithinASecond(t *testing.T) {
+	w := newWorld(t)
+	token := w.token(t, "red", tokens.Read)
+	if status, text := w.call(t, caller{token: token}, "GET", "/v1/shards", ""); status != 200 {
+		t.Fatalf("answer %d %s", status, text)
+	}
+	list, err := w.file.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.file.Revoke(list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(3 * time.Second); ; <-time.After(100 * time.Millisecond) {
+		status, text := w.call(t, caller{token: token}, "GET", "/v1/shards", "")
+		if status == 401 && strings.Contains(text, "BAD_TOKEN") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("answer %d %s", status, text)
+		}
+	}
+}
+
+func TestOlderTLSIsRefused(t *testing.T) {
+	w := newWorld(t)
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12, InsecureSkipVerify: true} //nolint:gosec // what is tested is the version
+	conn, err := (&tls.Dialer{Config: conf}).DialContext(t.Context(), "tcp", strings.TrimPrefix(w.address, "https://"))
+	if err == nil {
+		_ = conn.Close()
+		t.Error("TLS 1.2 was spoken")
+	}
+}
