@@ -89,7 +89,11 @@ func (w *world) asked(t *testing.T, addr string, settings *tls.Config, method, p
 	if settings != nil {
 		conn = tls.Client(conn, settings)
 	}
-	request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: nstance\r\nConnection: close\r\n%s\r\n\r\n", method, path, strings.Join(headers, "\r\n"))
+	host := "Host: nstance\r\n"
+	if len(headers) > 0 && strings.HasPrefix(headers[0], "Host: ") {
+		host = "" // its own
+	}
+	request := fmt.Sprintf("%s %s HTTP/1.1\r\n"+host+"Connection: close\r\n%s\r\n\r\n", method, path, strings.Join(headers, "\r\n"))
 	request = strings.ReplaceAll(request, "close\r\n\r\n\r\n", "close\r\n\r\n")
 	go func() { _, _ = io.WriteString(conn, request) }() // a refusal may come before the end of it
 	answer, _ := io.ReadAll(io.LimitReader(conn, 1<<20)) // a connection that is cut has said what it had to say

@@ -48,6 +48,7 @@ var areas = []area{
 	{name: "refreshes", least: 14, rows: refreshes, apart: true, inOrder: true},
 	{name: "secrets at rest", least: 9, rows: atRest, apart: true, inOrder: true, flags: []string{"--debug"}},
 	{name: "ports", least: 15, rows: httpPorts},
+	{name: "HTTP", least: 90, rows: overHTTP},
 	{name: "files of the agent", least: 9, rows: agentFiles},
 	{name: "floods", least: 21, rows: floods, apart: true},
 	{name: "enrolment", least: 6, rows: enrolment},

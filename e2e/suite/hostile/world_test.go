@@ -56,6 +56,7 @@ type world struct {
 	nonceKeys []ed25519.PrivateKey // the first one signs
 
 	insiders
+	web web
 
 	nonces  map[string]chan outstanding // by tenant
 	victim  outstanding                 // whose nonce is forged, and never used
