@@ -1,6 +1,9 @@
 package cache
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 
 	"nstance.dev/server/explain"
@@ -10,7 +13,7 @@ import (
 // How many rows a log keeps.
 const (
 	maxErrors    = 200 // of a tenant
-	maxDecisions = 100 // of a group
+	MaxDecisions = 100 // of a group
 )
 
 // ring keeps the last rows of each owner. Whoever has it guards it.
@@ -76,7 +79,7 @@ func newHistory(n *news, errs *table[int64, ErrorRow], decisions *table[int64, e
 // begin makes the rings new. It needs the lock.
 func (h *history) begin() {
 	h.errors = newRing[string](h.tables.errors, maxErrors)
-	h.decided = newRing[fleet.GroupID](h.tables.decisions, maxDecisions)
+	h.decided = newRing[fleet.GroupID](h.tables.decisions, MaxDecisions)
 }
 
 // reset forgets everything.
@@ -122,4 +125,21 @@ func (h *history) Decisions(g fleet.GroupID) []explain.Decision {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.decided.of(g)
+}
+
+// EachDecision calls do with the last decisions about each group that any was made
+// about, in the order of the groups, the oldest decision first.
+func (h *history) EachDecision(do func([]explain.Decision)) {
+	h.mu.RLock()
+	groups := slices.SortedFunc(maps.Keys(h.decided.rows), func(a, b fleet.GroupID) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Name, b.Name))
+	})
+	all := make([][]explain.Decision, len(groups))
+	for i, group := range groups {
+		all[i] = h.decided.of(group)
+	}
+	h.mu.RUnlock()
+	for _, decisions := range all {
+		do(decisions)
+	}
 }

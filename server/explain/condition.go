@@ -28,6 +28,10 @@ const (
 	FilesUndelivered = "files-undelivered"
 )
 
+// DecisionsMissing is a condition of an explanation alone: a leader ended without handing
+// over what it had decided in its last minute.
+const DecisionsMissing = "decisions-missing"
+
 // Types of conditions of an instance.
 const (
 	Joining     = "joining"

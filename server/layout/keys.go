@@ -125,6 +125,9 @@ func ParseCertlogKey(k string) (shard, tenant string, at time.Time, id identity.
 	return "", "", time.Time{}, "", keyError(k, "certlog/{shard}/{tenant}.{timestamp}.{instance-id}.json")
 }
 
+// DecisionKey returns the key of the decisions that a shard has made lately.
+func DecisionKey(shard string) string { return key("decision/", shard, ".json.gz") }
+
 // SnapshotPrefix returns what the keys of the shard's snapshots begin with.
 func SnapshotPrefix(shard string) string { return key("snapshot/", shard, "/") }
 

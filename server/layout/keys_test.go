@@ -22,6 +22,7 @@ func TestKeys(t *testing.T) {
 		"operator-nonce/" + hash:                                                      layout.OperatorNonceKey(hash),
 		"certlog/us-west-2a/prod.2026-11-21t12-30-15-042z." + node.String() + ".json": layout.CertlogKey("us-west-2a", "prod", moment, node),
 		"snapshot/us-west-2a/00000000000000000012-0003.json.gz":                       layout.SnapshotKey("us-west-2a", 12, 3),
+		"decision/us-west-2a.json.gz":                                                 layout.DecisionKey("us-west-2a"),
 		"tenant/us-west-2a/prod.json":                                                 layout.TenantKey("us-west-2a", "prod"),
 		"machine/us-west-2a/prod." + node.String() + ".json":                          layout.MachineKey("us-west-2a", "prod", node),
 	} {
@@ -45,7 +46,7 @@ func TestF52_BadNamesGiveNoKey(t *testing.T) {
 			layout.LeaderKey(name), layout.ConfigKey(name), layout.GroupsKey(name), layout.InstancePrefix(name),
 			layout.InstanceKey(name, "prod", node), layout.InstanceKey("a", name, node), layout.OperatorKey(name, operator),
 			layout.CertlogKey(name, "prod", moment, node), layout.CertlogKey("a", name, moment, node),
-			layout.SnapshotKey(name, 1, 1), layout.TenantKey(name, "prod"), layout.TenantKey("a", name),
+			layout.SnapshotKey(name, 1, 1), layout.DecisionKey(name), layout.TenantKey(name, "prod"), layout.TenantKey("a", name),
 			layout.MachinePrefix(name), layout.MachineKey(name, "prod", node), layout.MachineKey("a", name, node),
 		} {
 			if key != "" {

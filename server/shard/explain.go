@@ -2,8 +2,11 @@ package shard
 
 import (
 	"slices"
+	"time"
 
+	"nstance.dev/server/cache"
 	"nstance.dev/server/config/effective"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/explain"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/status"
@@ -62,6 +65,26 @@ func (r *Requests) explain(group fleet.GroupID) Explanation {
 	out.Group.Conditions = status.OfGroup(out.Conditions)
 	out.Decisions = slices.Clone(r.cache.Decisions(group))
 	slices.Reverse(out.Decisions)
+	out.Conditions = append(out.Conditions, missing(r.gaps(), out.Decisions)...)
 	out.Next = slices.Clone(e.result.Shown)
 	return out
+}
+
+// missing says since when decisions may be missing among those that are kept, the newest
+// first: those before the oldest kept one would be forgotten anyway.
+func missing(gaps []decisions.Gap, kept []explain.Decision) []explain.Condition {
+	var all []explain.Condition
+	for _, g := range gaps {
+		if len(kept) == cache.MaxDecisions && kept[len(kept)-1].At.After(g.To) {
+			continue
+		}
+		from := "before " + g.To.UTC().Format(time.RFC3339)
+		if !g.From.IsZero() {
+			from = "between " + g.From.UTC().Format(time.RFC3339) + " and " + g.To.UTC().Format(time.RFC3339)
+		}
+		all = append(all, explain.Condition{
+			Type: explain.DecisionsMissing, Message: "decisions " + from + " may be missing: the leader of then ended without a hand-over", Since: g.To,
+		})
+	}
+	return all
 }

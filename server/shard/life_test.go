@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"nstance.dev/server/driver"
@@ -72,6 +73,14 @@ func (l *life) end() {
 	l.kill()
 }
 
+// handsNothingOver reports whether a write is the hand-over of a process that is dead, for
+// which nobody waits.
+func (l *life) handsNothingOver(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead && strings.HasPrefix(key, "decision/")
+}
+
 // call makes a call of the living, and dies in it if its number has come.
 func call[T any](ctx context.Context, l *life, do func() (T, error)) (T, error) {
 	var none T
@@ -109,11 +118,17 @@ func (s mortalStore) Get(ctx context.Context, key string) (objectstore.Object, e
 
 func (s mortalStore) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
 	s.life.show(memory.OpPut, key)
+	if s.life.handsNothingOver(key) {
+		return "", context.Canceled
+	}
 	return call(ctx, s.life, func() (string, error) { return s.of.PutIfAbsent(ctx, key, data) })
 }
 
 func (s mortalStore) PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error) {
 	s.life.show(memory.OpPut, key)
+	if s.life.handsNothingOver(key) {
+		return "", context.Canceled
+	}
 	return call(ctx, s.life, func() (string, error) { return s.of.PutIfMatch(ctx, key, data, etag) })
 }
 

@@ -8,6 +8,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config/document"
 	"nstance.dev/server/config/effective"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/filesync"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/garbage"
@@ -34,6 +35,7 @@ type planner struct {
 	drainers  Drainers // nil: nobody coordinates drains
 	checkArch func(instanceType, arch string) error
 	now       func() time.Time
+	decisions *decisions.Keeper // of earlier terms, and for the next
 }
 
 // view is what the decision about a group depends on.

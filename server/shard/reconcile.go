@@ -40,6 +40,7 @@ type reconciler struct {
 	events     *events.Broadcaster
 	traces     *traces.Traces
 	repeats    repeats
+	noted      func()                                                   // there is a new decision in the cache
 	act        func(context.Context, fleet.GroupID, fleet.Action) error // carries one action out
 }
 
@@ -220,7 +221,11 @@ func (r *reconciler) remember(e evaluation) {
 	}
 	now := status.Summary{Shown: e.result.Shown, Conditions: e.conditions(), Paused: e.pause.By != ""}
 	before := r.status.Summaries.Swap(e.group, now, e.at)
-	for _, d := range explain.News(before.Shown, e.result.Shown) {
+	news := explain.News(before.Shown, e.result.Shown)
+	if len(news) > 0 {
+		r.noted()
+	}
+	for _, d := range news {
 		r.cache.AddDecision(d)
 		r.opts.Metrics.decided(d)
 		r.opts.Log.Info("group decision", "tenant", d.Group.Tenant, "group", d.Group.Name, "action", d.Action,

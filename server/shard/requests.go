@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"nstance.dev/server/cache"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/events"
 	"nstance.dev/server/garbage"
 	"nstance.dev/server/groups"
@@ -45,6 +46,8 @@ type told struct {
 	traces *traces.Traces
 	// demandChanged says that what demand buys by has changed.
 	demandChanged func()
+	// gaps are the times of which decisions may be missing.
+	gaps func() []decisions.Gap
 }
 
 // errUnknown answers for objects that do not exist and for those of other

@@ -29,12 +29,14 @@ func (r *Term) takeOver(ctx context.Context) error {
 	var known errgroup.Group
 	known.Go(func() error { return r.persist(ctx, "read the operators", r.loadDrainers) })
 	known.Go(func() error { return r.persist(ctx, "read the instance records", r.planner.instances.Load) })
+	known.Go(func() error { return r.persist(ctx, "read the decisions", r.planner.decisions.Read) })
 	if err := known.Wait(); err != nil {
 		return err
 	}
 	if err := r.persist(ctx, "read the group file", r.planner.groups.Load); err != nil {
 		return err
 	}
+	r.planner.decisions.Restore(ctx, func(id fleet.GroupID) bool { _, ok := r.planner.groups.Find(id); return ok })
 	if err := r.persist(ctx, "list the machines", r.seedFromProvider); err != nil {
 		return err
 	}

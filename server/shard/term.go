@@ -62,6 +62,7 @@ func newTerm(ctx context.Context, opts Options, term uint64, static config.Versi
 	}
 	p.groups = newGroups(r, static.Config)
 	r.queue = newQueue(p.groups, p.cache)
+	p.decisions = newDecisions(r)
 	p.liveness = newLiveness(r)
 	r.balancers = (&balancing{p.cache, p.instances, p.groups, r.provider, p.liveness.HasReported}).keeper(opts, r.balancerFailed)
 	p.collector = newCollector(r)
@@ -98,6 +99,7 @@ func (r *Term) run(ctx context.Context) error {
 		g.Go(func() error { r.balancers.Run(ctx); return nil })
 	}
 	g.Go(func() error { r.planner.instances.Run(ctx); return nil })
+	g.Go(func() error { r.planner.decisions.Run(ctx); return nil })
 	g.Go(func() error { return r.planner.files.Run(ctx) })
 	g.Go(func() error { return r.demand.Run(ctx) })
 	g.Go(func() error { return r.machines.Run(ctx) })
@@ -113,6 +115,9 @@ func (r *Term) run(ctx context.Context) error {
 	err := g.Wait()
 	r.leadership.end(nil) // tasks end with it
 	r.leadership.tasks.Wait()
+	if superseded(r.leadership.ctx) == nil {
+		r.planner.decisions.HandOver(r.leadership.ctx)
+	}
 	return errors.Join(err, superseded(r.leadership.ctx))
 }
 

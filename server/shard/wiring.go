@@ -10,6 +10,7 @@ import (
 	"nstance.dev/server/cache"
 	"nstance.dev/server/catalog"
 	"nstance.dev/server/config/document"
+	"nstance.dev/server/decisions"
 	"nstance.dev/server/demandloop"
 	"nstance.dev/server/demandmode"
 	"nstance.dev/server/driver"
@@ -24,6 +25,14 @@ import (
 	"nstance.dev/server/status"
 	"nstance.dev/server/traces"
 )
+
+// newDecisions is what keeps the decisions of a term for the next.
+func newDecisions(r *Term) *decisions.Keeper {
+	return decisions.New(decisions.Options{
+		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Writes: underLease(r.opts.Jitter), Cache: r.planner.cache,
+		Over: r.leadership.endIfOver, Now: r.opts.Now, Log: r.opts.Log,
+	})
+}
 
 // newLauncher is what makes the machines of a term.
 func newLauncher(r *Term) *provisioning.Launcher {
@@ -228,6 +237,7 @@ func newReconciler(r *Term) *reconciler {
 	made := &reconciler{
 		opts: r.opts, leadership: r.leadership, queue: r.queue, planner: p, cache: p.cache, instances: p.instances, groups: p.groups,
 		launcher: p.launcher, removals: p.removals, status: p.status, events: r.events, traces: r.traces,
+		noted: p.decisions.Changed,
 	}
 	made.act = made.apply
 	return made
@@ -239,7 +249,7 @@ func newRequests(r *Term) *Requests {
 	return &Requests{
 		opts: r.opts, leadership: r.leadership, queue: r.queue, planner: p, cache: p.cache, instances: p.instances, groups: p.groups,
 		liveness: p.liveness, launcher: p.launcher, removals: p.removals, collector: p.collector, status: p.status,
-		provider: r.provider, told: told{events: r.events, traces: r.traces, demandChanged: r.demand.SupplyChanged},
+		provider: r.provider, told: told{events: r.events, traces: r.traces, demandChanged: r.demand.SupplyChanged, gaps: p.decisions.Gaps},
 	}
 }
 

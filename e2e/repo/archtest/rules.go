@@ -198,6 +198,11 @@ var layers = []layer{
 		},
 		tests: fakes,
 	},
+	{
+		dir:   "server/decisions",
+		ours:  []string{"protos/identity", "server/explain", "server/fleet", "server/layout", "server/objectstore", "server/retry"},
+		tests: append([]string{"server/lease"}, fakes...),
+	},
 	{dir: "server/traces", ours: []string{"protos/identity", "server/fleet"}},
 	{
 		dir: "server/provisioning",
@@ -365,7 +370,7 @@ var belowShard = []string{
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/filesync",
 	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider", "server/instances", "server/groups", "server/keylock",
 	"server/demandloop", "server/demandmode", "server/liveness", "server/agents", "server/status", "server/events", "server/provisioning", "server/traces", "server/removal", "server/garbage",
-	"server/hosts", "server/power",
+	"server/hosts", "server/power", "server/decisions",
 }
 
 // fakes are the stand-ins for the outer world that tests use.
