@@ -22,6 +22,7 @@ const (
 	assignment = iota
 	credential
 	confirmation
+	prebuild
 	kinds
 )
 
@@ -31,14 +32,14 @@ type item struct {
 }
 
 // take notes work that came, and reports whether it is of a known kind and belongs to the
-// assignment in force. What belonged to another assignment is forgotten with that, and the
-// credential when the machine has joined.
+// assignment in force. What belonged to another assignment is forgotten with that, as is what was to be
+// prepared before it, and the credential when the machine has joined.
 func (h *held) take(work *nstancev1.MachineWork) bool {
 	kind := assignment
 	switch w := work.GetWork().(type) {
 	case *nstancev1.MachineWork_Assignment:
 		if w.Assignment.GetEpoch() != h.epoch() {
-			h.kinds[credential], h.kinds[confirmation] = item{}, item{}
+			h.kinds[credential], h.kinds[confirmation], h.kinds[prebuild] = item{}, item{}, item{}
 		}
 	case *nstancev1.MachineWork_CredentialUpdate:
 		if kind = credential; w.CredentialUpdate.GetEpoch() != h.epoch() {
@@ -49,6 +50,8 @@ func (h *held) take(work *nstancev1.MachineWork) bool {
 			return false
 		}
 		h.kinds[credential] = item{}
+	case *nstancev1.MachineWork_Prebuild:
+		kind = prebuild
 	case *nstancev1.MachineWork_Operation:
 		return h.order(w.Operation.GetId(), work)
 	case *nstancev1.MachineWork_CancelOperation:
@@ -80,8 +83,17 @@ func (h *held) drop(id string) {
 	})
 }
 
-// reported forgets the operations that are over: their host will not be asked for them again.
+// reported forgets the operations and the prebuild that are over: their host will not be asked for them
+// again.
 func (h *held) reported(s *nstancev1.MachineStatus) {
+	switch s.GetPrebuild().GetState() {
+	case nstancev1.MachinePrebuildState_MACHINE_PREBUILD_STATE_DONE, nstancev1.MachinePrebuildState_MACHINE_PREBUILD_STATE_FAILED:
+		if wanted := h.kinds[prebuild].work.GetPrebuild(); wanted.GetScope() == s.GetPrebuild().GetScope() &&
+			wanted.GetAssignment().GetConfiguration().GetHash() == s.GetPrebuild().GetConfiguration().GetHash() {
+			h.kinds[prebuild] = item{}
+		}
+	default:
+	}
 	for _, o := range s.GetOperations() {
 		switch o.GetState() {
 		case nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_COMPLETE, nstancev1.MachineOperationState_MACHINE_OPERATION_STATE_FAILED:

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 
 // Capability is what the agent says in hello while it knows a paver.
 const Capability = "machine/v1"
+
+// Prebuild is what a paver says in its hello that prepares machines in the background.
+const Prebuild = "prebuild"
 
 const (
 	helloTimeout = 5 * time.Second  // for the paver's first message
@@ -130,8 +134,9 @@ func (l *Link) once(ctx context.Context) (greeted bool, err error) {
 	l.opts.Log.InfoContext(ctx, "connected to the paver", "paver_version", printable(hello.GetVersion()))
 	l.setAble(true)
 	defer l.setAble(false)
+	prebuilds := slices.Contains(hello.GetCapabilities(), Prebuild)
 	var reader sync.WaitGroup
-	reader.Go(func() { cancel(l.receive(in)) })
+	reader.Go(func() { cancel(l.receive(in, prebuilds)) })
 	err = l.send(ctx, conn)
 	cancel(err)
 	_ = conn.Close() // the reader sees it
@@ -158,8 +163,9 @@ func (l *Link) greet(conn net.Conn, in io.Reader) (*nstancev1.HostlinkHello, err
 	return first.GetHello(), conn.SetDeadline(time.Time{})
 }
 
-// receive takes what the paver reports until the connection ends.
-func (l *Link) receive(in io.Reader) error {
+// receive takes what the paver reports until the connection ends. That the paver prepares machines is
+// said here and not by itself: an agent that does not relay that must not have it said of its host.
+func (l *Link) receive(in io.Reader, prebuilds bool) error {
 	for {
 		var m nstancev1.PaverToAgent
 		switch err := frame.Read(in, &m); {
@@ -172,6 +178,7 @@ func (l *Link) receive(in io.Reader) error {
 			return err
 		}
 		if status := m.GetStatus(); status != nil {
+			status.Prebuilds = prebuilds
 			l.mu.Lock()
 			l.status = status
 			l.held.reported(status)

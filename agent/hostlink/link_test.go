@@ -40,8 +40,9 @@ type host struct {
 
 // paver is one that the test speaks for.
 type paver struct {
-	silent bool          // it does not greet
-	stuck  chan struct{} // it reads no more after hello until this is closed; nil: it reads
+	capabilities []string      // that it has in its hello
+	silent       bool          // it does not greet
+	stuck        chan struct{} // it reads no more after hello until this is closed; nil: it reads
 
 	mu    sync.Mutex
 	conn  net.Conn
@@ -122,7 +123,7 @@ func (p *paver) serve(conn net.Conn) {
 		p.heard = append(p.heard, describe(&m))
 		p.mu.Unlock()
 		if first && !p.silent {
-			p.say(&nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Hello{Hello: &nstancev1.HostlinkHello{Version: "2"}}})
+			p.say(&nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Hello{Hello: &nstancev1.HostlinkHello{Version: "2", Capabilities: p.capabilities}}})
 		}
 		if p.stuck != nil {
 			<-p.stuck
@@ -142,6 +143,8 @@ func describe(m *nstancev1.AgentToPaver) string {
 		return "operation " + w.Operation.Id
 	case *nstancev1.MachineWork_CancelOperation:
 		return "cancel " + w.CancelOperation.Id
+	case *nstancev1.MachineWork_Prebuild:
+		return "prebuild " + w.Prebuild.GetAssignment().GetConfiguration().GetHash()
 	}
 	return "hello " + m.GetHello().GetVersion()
 }
@@ -252,6 +255,55 @@ func TestM75_APaverHearsOfOperations(t *testing.T) {
 		if n := len(h.link.held.orders); n != mostOrders {
 			t.Errorf("%d operations are held", n)
 		}
+	})
+}
+
+func prepared(hash string) *nstancev1.MachineWork {
+	return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_Prebuild{Prebuild: &nstancev1.MachinePrebuild{
+		Scope:      nstancev1.MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_SLOT,
+		Assignment: &nstancev1.MachineAssignment{Configuration: &nstancev1.MachineConfigurationVersion{Hash: hash}},
+	}}}
+}
+
+// M64: a paver hears of what it is to prepare, after a restart of it too, until it says that this is over or an
+// assignment ends it. That a host prepares machines the agent says, and only of a paver that has said so in its hello.
+func TestM64_APaverHearsOfWhatItIsToPrepare(t *testing.T) {
+	onHost(t, func(t *testing.T, h *host) {
+		h.link.Deliver(prepared("1"))
+		p := h.runs(&paver{})
+		p.say(&nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Status{Status: &nstancev1.MachineStatus{Prebuilds: true}}})
+		synctest.Wait()
+		if h.link.Status().GetPrebuilds() {
+			t.Error("a paver without the capability is said to prepare machines")
+		}
+		h.ends()
+		p = h.runs(&paver{capabilities: []string{"other", Prebuild}})
+		p.expect(t, "after a restart", "hello 1.2.3", "prebuild 1")
+		h.link.Deliver(prepared("2"))
+		p.expect(t, "another one", "prebuild 2")
+		over := func(hash string) {
+			p.say(&nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Status{Status: &nstancev1.MachineStatus{Prebuild: &nstancev1.MachinePrebuildStatus{
+				Configuration: &nstancev1.MachineConfigurationVersion{Hash: hash}, Scope: nstancev1.MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_SLOT,
+				State: nstancev1.MachinePrebuildState_MACHINE_PREBUILD_STATE_DONE,
+			}}}})
+			synctest.Wait()
+		}
+		over("1")
+		if !h.link.Status().GetPrebuilds() {
+			t.Error("a paver with the capability is not said to prepare machines")
+		}
+		h.ends()
+		p = h.runs(&paver{})
+		p.expect(t, "one of before is over", "hello 1.2.3", "prebuild 2")
+		over("2")
+		h.ends()
+		p = h.runs(&paver{})
+		p.expect(t, "it is over", "hello 1.2.3")
+		h.link.Deliver(prepared("3"))
+		h.link.Deliver(assigned(1))
+		h.ends()
+		p = h.runs(&paver{})
+		p.expect(t, "an assignment ends it", "hello 1.2.3", "assignment 1")
 	})
 }
 

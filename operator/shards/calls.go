@@ -50,6 +50,7 @@ var (
 	methodPutAssignment      = method{"PutAssignment", 30 * time.Second, false} // it may be a megabyte
 	methodDeleteAssignment   = method{"DeleteAssignment", 15 * time.Second, false}
 	methodConfirmNode        = method{"ConfirmNode", 15 * time.Second, false}
+	methodPutPrebuild        = method{"PutPrebuild", 30 * time.Second, false} // as the assignment
 	methodSetHold            = method{"SetHold", 15 * time.Second, false}
 	methodClearHold          = method{"ClearHold", 15 * time.Second, false}
 	methodStartOperation     = method{"StartOperation", 15 * time.Second, false}
@@ -132,7 +133,7 @@ func (s *Shard) RenewCertificate(ctx context.Context, publicKeyPEM []byte) (*nst
 var traced = []string{
 	methodUpsertGroup.name, methodDeleteGroup.name, methodCreateInstance.name, methodDeleteInstance.name, methodAcknowledgeDrained.name,
 	methodPutAssignment.name, methodDeleteAssignment.name, methodConfirmNode.name,
-	methodSetHold.name, methodClearHold.name, methodStartOperation.name, methodCancelOperation.name,
+	methodPutPrebuild.name, methodSetHold.name, methodClearHold.name, methodStartOperation.name, methodCancelOperation.name,
 }
 
 // tracing returns the options of a connection whose calls have spans, and tell the server the

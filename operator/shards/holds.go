@@ -14,6 +14,15 @@ type Machines struct{ *Shard }
 // Machines returns the calls about machines.
 func (s *Shard) Machines() Machines { return Machines{s} }
 
+// PutPrebuild has a host prepare a machine in the background. The class of the error is [Precondition] where its agent is
+// not connected or does not prepare machines, and [Unsupported] where the shard is of an earlier release.
+func (m Machines) PutPrebuild(ctx context.Context, req *nstancev1.PutPrebuildRequest) error {
+	_, err := change(ctx, m.Shard, methodPutPrebuild, about{instance: req.GetInstanceId()}, func(ctx context.Context, api api, o ...grpc.CallOption) (any, error) {
+		return api.PutPrebuild(ctx, req, o...)
+	})
+	return err
+}
+
 // SetHold puts an instance on hold, and returns the hold that is in force then. Where it cannot be, the class of
 // the error is [Precondition], and its reason says why.
 func (m Machines) SetHold(ctx context.Context, req *nstancev1.SetHoldRequest) (*nstancev1.Hold, error) {

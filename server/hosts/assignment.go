@@ -152,7 +152,6 @@ const maxUID = 64
 // and from what, is not looked at: the host checks that against its own policy.
 func check(a *nstancev1.MachineAssignment) error {
 	reset := a.GetMode() == nstancev1.MachineMode_MACHINE_MODE_RESET
-	c := a.GetConfiguration()
 	field, why := "", ""
 	switch {
 	case a == nil:
@@ -163,25 +162,15 @@ func check(a *nstancev1.MachineAssignment) error {
 		field, why = "assignment.machine_uid", fmt.Sprintf("it must have 1 to %d characters", maxUID)
 	case a.Epoch < 1:
 		field, why = "assignment.epoch", fmt.Sprintf("%d is less than 1", a.Epoch)
+	case a.Mode == nstancev1.MachineMode_MACHINE_MODE_PREBUILD:
+		field, why = "assignment.mode", "what is only to be prepared is put with PutPrebuild"
 	case nstancev1.MachineMode_name[int32(a.Mode)] == "" || a.Mode == nstancev1.MachineMode_MACHINE_MODE_UNSPECIFIED:
 		field, why = "assignment.mode", "it must be one that this server knows; upgrade the servers before the operator"
 	case reset && a.Template != nil:
 		field, why = "assignment.template", "with mode reset there is none"
 	case reset:
-	case !dnsName.MatchString(a.NodeName):
-		field, why = "assignment.node_name", "it must be a DNS name of at most 253 characters"
-	case len(a.ExpectedNodeUid) > maxUID:
-		field, why = "assignment.expected_node_uid", fmt.Sprintf("it must have at most %d characters", maxUID)
-	case !dnsLabel.MatchString(c.GetName()):
-		field, why = "assignment.configuration.name", "it must be a DNS label"
-	case c.GetVersion() < 1:
-		field, why = "assignment.configuration.version", fmt.Sprintf("%d is less than 1", c.GetVersion())
-	case !sha256.MatchString(c.GetHash()):
-		field, why = "assignment.configuration.hash", "it must be sha256: and 64 hexadecimal digits"
-	case a.Template == nil:
-		field, why = "assignment.template", "it is missing"
-	case a.ApiServer.GetEndpoint() == "":
-		field, why = "assignment.api_server.endpoint", "it is missing"
+	default:
+		field, why = checkContent(a)
 	}
 	if size := proto.Size(a); field == "" && size > MaxPayload {
 		field, why = "assignment", fmt.Sprintf("it has %d bytes, and may have %d; make files, units or CA bundles of the template smaller", size, MaxPayload)
@@ -190,6 +179,28 @@ func check(a *nstancev1.MachineAssignment) error {
 		return refusal.New(refusal.InvalidArgument, "INVALID_ASSIGNMENT", "%s: %s", field, why)
 	}
 	return nil
+}
+
+// checkContent reports what is wrong with what an assignment has built, and in which field; empty: nothing.
+func checkContent(a *nstancev1.MachineAssignment) (field, why string) {
+	c := a.GetConfiguration()
+	switch {
+	case !dnsName.MatchString(a.NodeName):
+		return "assignment.node_name", "it must be a DNS name of at most 253 characters"
+	case len(a.ExpectedNodeUid) > maxUID:
+		return "assignment.expected_node_uid", fmt.Sprintf("it must have at most %d characters", maxUID)
+	case !dnsLabel.MatchString(c.GetName()):
+		return "assignment.configuration.name", "it must be a DNS label"
+	case c.GetVersion() < 1:
+		return "assignment.configuration.version", fmt.Sprintf("%d is less than 1", c.GetVersion())
+	case !sha256.MatchString(c.GetHash()):
+		return "assignment.configuration.hash", "it must be sha256: and 64 hexadecimal digits"
+	case a.Template == nil:
+		return "assignment.template", "it is missing"
+	case a.ApiServer.GetEndpoint() == "":
+		return "assignment.api_server.endpoint", "it is missing"
+	}
+	return "", ""
 }
 
 // checkCredential reports what is wrong with the credential for an assignment. It quotes

@@ -15,6 +15,8 @@
 // by their ids, so here they are in memory alone, and whoever asks for one asks again after a change
 // of leader.
 //
+// What a host is to prepare in the background ([Machines.Prebuild]) is relayed in the same way.
+//
 // What it costs: an instance without a node machine, and an agent whose host has no paver,
 // cost nothing. No object is read or listed as long as no instance of the shard was made from
 // a template with node machines. Then one listing at the take-over, and one read of each

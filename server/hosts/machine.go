@@ -32,7 +32,8 @@ type machine struct {
 	dropped    bool // its object is deleted with the record of the instance: nothing is stored any more
 	pinned     bool // somebody writes: it stays known until then
 	stream     stream
-	orders     orders                   // operations that are not over
+	orders     orders // operations that are not over
+	prebuild   prebuild
 	status     *nstancev1.MachineStatus // the last one; nil: none in this term
 	reportedAt time.Time
 }
@@ -140,6 +141,9 @@ func (m *machine) usable(now time.Time) *nstancev1.MachineCredential {
 // assign makes another assignment the one that is stored, or none. What belongs to another
 // epoch is forgotten. The caller has the lock.
 func (m *machine) assign(a *assignment, etag string) {
+	if a.epoch() != m.assigned.epoch() {
+		m.prebuild = prebuild{} // an assignment ends what was prepared before it
+	}
 	m.assigned, m.etag, m.damaged = a, etag, nil
 	if !a.waits() || m.credential != nil && m.credential.Epoch != a.epoch() {
 		m.credential = nil
@@ -184,6 +188,9 @@ func (m *machine) next(now time.Time) (w work, ok bool, err error) {
 	}
 	if w, ok, err = m.nextOfAssignment(now); ok || err != nil {
 		return w, ok, err
+	}
+	if message, queued := m.prebuild.next(); message != nil {
+		return work{kind: "prebuild", message: message, then: m.stream.sent, done: queued}, true, nil
 	}
 	message, kind, queued := m.orders.next(now)
 	return work{kind: kind, message: message, then: m.stream.sent, done: queued}, message != nil, nil
@@ -241,6 +248,7 @@ func (m *machine) view(now time.Time) *nstancev1.MachineState {
 	}
 	v := &nstancev1.MachineState{
 		Connected: m.stream.open, Status: m.status, AgentVersion: m.stream.version, Assignment: m.assignmentView(now),
+		PrebuildHash: m.prebuild.hash(),
 	}
 	if m.status != nil {
 		v.ReportedAt = timestamppb.New(m.reportedAt)

@@ -19,7 +19,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nstance_machine_assignment_calls_total",
-			Help: "Calls of operators about assignments, by operation (put, delete, confirm) and result (stored, repeated, refused, failed).",
+			Help: "Calls of operators about assignments, by operation (put, delete, confirm, prebuild) and result (stored, repeated, refused, failed).",
 		}, []string{"operation", "result"}),
 		holds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nstance_hold_calls_total", Help: "Calls of operators about holds of instances, by operation (set, clear) and result (done, refused, failed).",
@@ -31,7 +31,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "nstance_operations_total", Help: "Power operations that are over, by operation (powerOn, powerOff, powerCycle) and state (Complete, Failed).",
 		}, []string{"operation", "state"}),
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nstance_machine_work_sent_total", Help: "Messages about node machines sent to agents, by kind (assignment, credential, confirmation, operation, cancellation).",
+			Name: "nstance_machine_work_sent_total", Help: "Messages about node machines sent to agents, by kind (assignment, credential, confirmation, prebuild, operation, cancellation).",
 		}, []string{"kind"}),
 		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nstance_machine_statuses_total", Help: "Reports of hosts about their node machines, by result (taken, too_large).",

@@ -22,6 +22,7 @@ func (m *Machines) Greeted(id identity.ID, able bool, version string) {
 	known := m.open(id, row.Group.Tenant, func(known *machine) {
 		known.stream = stream{open: true, version: version}
 		known.orders.unsend()
+		known.prebuild.sent = false
 	})
 	known.mu.Lock()
 	m.deliver(known)
@@ -75,6 +76,7 @@ func (m *Machines) Status(id identity.ID, status *nstancev1.MachineStatus) {
 		known.stream.sent.credential = 0 // what was sent is lost on the host
 	}
 	known.orders.settle(status, known.reportedAt)
+	known.prebuild.settle(status)
 	m.deliver(known)
 	known.mu.Unlock()
 	m.watchers.tell(known.tenant, id)

@@ -181,6 +181,11 @@ func describe(w *nstancev1.MachineWork) string {
 		return fmt.Sprintf("operation %s %s", w.Operation.Id, w.Operation.Name)
 	case *nstancev1.MachineWork_CancelOperation:
 		return "cancel " + w.CancelOperation.Id
+	case *nstancev1.MachineWork_Prebuild:
+		if w.Prebuild.Assignment == nil {
+			return "no prebuild"
+		}
+		return fmt.Sprintf("prebuild %d %s", w.Prebuild.Assignment.Configuration.Version, w.Prebuild.PullSecrets["pull"])
 	}
 	return "nothing"
 }

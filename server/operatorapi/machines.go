@@ -36,6 +36,12 @@ func (s *Service) ConfirmNode(ctx context.Context, req *nstancev1.ConfirmNodeReq
 	return &emptypb.Empty{}, c.leader().ConfirmNode(ctx, c.Tenant, req)
 }
 
+// PutPrebuild implements [nstancev1.OperatorServiceServer].
+func (s *Service) PutPrebuild(ctx context.Context, req *nstancev1.PutPrebuildRequest) (*emptypb.Empty, error) {
+	c := CallerOf(ctx)
+	return &emptypb.Empty{}, c.leader().PutPrebuild(ctx, c.Tenant, req)
+}
+
 // SetHold implements [nstancev1.OperatorServiceServer].
 func (s *Service) SetHold(ctx context.Context, req *nstancev1.SetHoldRequest) (*nstancev1.Hold, error) {
 	c := CallerOf(ctx)
@@ -82,6 +88,11 @@ func (l Leader) DeleteAssignment(ctx context.Context, tenant string, req *nstanc
 // ConfirmNode is [hosts.Machines.Confirm].
 func (l Leader) ConfirmNode(ctx context.Context, tenant string, req *nstancev1.ConfirmNodeRequest) error {
 	return l.ofInstance(tenant, req.InstanceId, func(in cache.Instance) error { return l.term.Machines().Confirm(ctx, in, req) })
+}
+
+// PutPrebuild is [hosts.Machines.Prebuild].
+func (l Leader) PutPrebuild(ctx context.Context, tenant string, req *nstancev1.PutPrebuildRequest) error {
+	return l.ofInstance(tenant, req.InstanceId, func(in cache.Instance) error { return l.term.Machines().Prebuild(ctx, in, req) })
 }
 
 // WatchMachines is [hosts.Machines.Watch].

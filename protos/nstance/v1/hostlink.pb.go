@@ -202,7 +202,7 @@ type HostlinkHello struct {
 	// Version of the sender's build.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Abilities of the sender beyond those of the first release, by name. Unknown names are
-	// ignored.
+	// ignored. A paver with `prebuild` carries MachineWork.prebuild out.
 	Capabilities  []string `protobuf:"bytes,2,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -39,6 +39,9 @@ const (
 	// Remove everything that was built, and set the host as it was before. There is no
 	// template and no credential.
 	MachineMode_MACHINE_MODE_RESET MachineMode = 4
+	// Prepare it while the machine that runs goes on: in a MachinePrebuild alone, without an
+	// epoch.
+	MachineMode_MACHINE_MODE_PREBUILD MachineMode = 5
 )
 
 // Enum value maps for MachineMode.
@@ -49,6 +52,7 @@ var (
 		2: "MACHINE_MODE_REPAVE",
 		3: "MACHINE_MODE_ADOPT",
 		4: "MACHINE_MODE_RESET",
+		5: "MACHINE_MODE_PREBUILD",
 	}
 	MachineMode_value = map[string]int32{
 		"MACHINE_MODE_UNSPECIFIED": 0,
@@ -56,6 +60,7 @@ var (
 		"MACHINE_MODE_REPAVE":      2,
 		"MACHINE_MODE_ADOPT":       3,
 		"MACHINE_MODE_RESET":       4,
+		"MACHINE_MODE_PREBUILD":    5,
 	}
 )
 
@@ -192,6 +197,121 @@ func (MachineNetwork) EnumDescriptor() ([]byte, []int) {
 	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{2}
 }
 
+// MachinePrebuildScope is how much of a machine is prepared.
+type MachinePrebuildScope int32
+
+const (
+	// Not said: with a MachinePrebuild, that nothing is to be prepared any more.
+	MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_UNSPECIFIED MachinePrebuildScope = 0
+	// Image and artifacts are fetched and verified.
+	MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_IMAGES MachinePrebuildScope = 1
+	// The idle slot is built as well, in place of what it holds. It is not started.
+	MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_SLOT MachinePrebuildScope = 2
+)
+
+// Enum value maps for MachinePrebuildScope.
+var (
+	MachinePrebuildScope_name = map[int32]string{
+		0: "MACHINE_PREBUILD_SCOPE_UNSPECIFIED",
+		1: "MACHINE_PREBUILD_SCOPE_IMAGES",
+		2: "MACHINE_PREBUILD_SCOPE_SLOT",
+	}
+	MachinePrebuildScope_value = map[string]int32{
+		"MACHINE_PREBUILD_SCOPE_UNSPECIFIED": 0,
+		"MACHINE_PREBUILD_SCOPE_IMAGES":      1,
+		"MACHINE_PREBUILD_SCOPE_SLOT":        2,
+	}
+)
+
+func (x MachinePrebuildScope) Enum() *MachinePrebuildScope {
+	p := new(MachinePrebuildScope)
+	*p = x
+	return p
+}
+
+func (x MachinePrebuildScope) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MachinePrebuildScope) Descriptor() protoreflect.EnumDescriptor {
+	return file_nstance_v1_machine_proto_enumTypes[3].Descriptor()
+}
+
+func (MachinePrebuildScope) Type() protoreflect.EnumType {
+	return &file_nstance_v1_machine_proto_enumTypes[3]
+}
+
+func (x MachinePrebuildScope) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MachinePrebuildScope.Descriptor instead.
+func (MachinePrebuildScope) EnumDescriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{3}
+}
+
+// MachinePrebuildState is how far a prebuild is on its host.
+type MachinePrebuildState int32
+
+const (
+	// Not said.
+	MachinePrebuildState_MACHINE_PREBUILD_STATE_UNSPECIFIED MachinePrebuildState = 0
+	// Image and artifacts are fetched, or wait for that.
+	MachinePrebuildState_MACHINE_PREBUILD_STATE_FETCH MachinePrebuildState = 1
+	// The idle slot is built, or waits for that.
+	MachinePrebuildState_MACHINE_PREBUILD_STATE_BUILD MachinePrebuildState = 2
+	// All that was asked for is prepared.
+	MachinePrebuildState_MACHINE_PREBUILD_STATE_DONE MachinePrebuildState = 3
+	// It was given up, or what was prepared is gone; last_error says why. The machine that runs
+	// was not touched.
+	MachinePrebuildState_MACHINE_PREBUILD_STATE_FAILED MachinePrebuildState = 4
+)
+
+// Enum value maps for MachinePrebuildState.
+var (
+	MachinePrebuildState_name = map[int32]string{
+		0: "MACHINE_PREBUILD_STATE_UNSPECIFIED",
+		1: "MACHINE_PREBUILD_STATE_FETCH",
+		2: "MACHINE_PREBUILD_STATE_BUILD",
+		3: "MACHINE_PREBUILD_STATE_DONE",
+		4: "MACHINE_PREBUILD_STATE_FAILED",
+	}
+	MachinePrebuildState_value = map[string]int32{
+		"MACHINE_PREBUILD_STATE_UNSPECIFIED": 0,
+		"MACHINE_PREBUILD_STATE_FETCH":       1,
+		"MACHINE_PREBUILD_STATE_BUILD":       2,
+		"MACHINE_PREBUILD_STATE_DONE":        3,
+		"MACHINE_PREBUILD_STATE_FAILED":      4,
+	}
+)
+
+func (x MachinePrebuildState) Enum() *MachinePrebuildState {
+	p := new(MachinePrebuildState)
+	*p = x
+	return p
+}
+
+func (x MachinePrebuildState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (MachinePrebuildState) Descriptor() protoreflect.EnumDescriptor {
+	return file_nstance_v1_machine_proto_enumTypes[4].Descriptor()
+}
+
+func (MachinePrebuildState) Type() protoreflect.EnumType {
+	return &file_nstance_v1_machine_proto_enumTypes[4]
+}
+
+func (x MachinePrebuildState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use MachinePrebuildState.Descriptor instead.
+func (MachinePrebuildState) EnumDescriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{4}
+}
+
 // MachineOperationState is how far an operation is on its host.
 type MachineOperationState int32
 
@@ -237,11 +357,11 @@ func (x MachineOperationState) String() string {
 }
 
 func (MachineOperationState) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[3].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[5].Descriptor()
 }
 
 func (MachineOperationState) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[3]
+	return &file_nstance_v1_machine_proto_enumTypes[5]
 }
 
 func (x MachineOperationState) Number() protoreflect.EnumNumber {
@@ -250,7 +370,7 @@ func (x MachineOperationState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineOperationState.Descriptor instead.
 func (MachineOperationState) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{3}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{5}
 }
 
 // MachineStage is how far a host is.
@@ -334,11 +454,11 @@ func (x MachineStage) String() string {
 }
 
 func (MachineStage) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[4].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[6].Descriptor()
 }
 
 func (MachineStage) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[4]
+	return &file_nstance_v1_machine_proto_enumTypes[6]
 }
 
 func (x MachineStage) Number() protoreflect.EnumNumber {
@@ -347,7 +467,7 @@ func (x MachineStage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineStage.Descriptor instead.
 func (MachineStage) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{4}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{6}
 }
 
 // MachineSlotState is the state of a slot.
@@ -403,11 +523,11 @@ func (x MachineSlotState) String() string {
 }
 
 func (MachineSlotState) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[5].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[7].Descriptor()
 }
 
 func (MachineSlotState) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[5]
+	return &file_nstance_v1_machine_proto_enumTypes[7]
 }
 
 func (x MachineSlotState) Number() protoreflect.EnumNumber {
@@ -416,7 +536,7 @@ func (x MachineSlotState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineSlotState.Descriptor instead.
 func (MachineSlotState) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{5}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{7}
 }
 
 // MachineFailureOutcome is what became of the host after an assignment was given up.
@@ -460,11 +580,11 @@ func (x MachineFailureOutcome) String() string {
 }
 
 func (MachineFailureOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[6].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[8].Descriptor()
 }
 
 func (MachineFailureOutcome) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[6]
+	return &file_nstance_v1_machine_proto_enumTypes[8]
 }
 
 func (x MachineFailureOutcome) Number() protoreflect.EnumNumber {
@@ -473,7 +593,7 @@ func (x MachineFailureOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineFailureOutcome.Descriptor instead.
 func (MachineFailureOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{6}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{8}
 }
 
 // PreflightResult is the result of one check.
@@ -517,11 +637,11 @@ func (x PreflightResult) String() string {
 }
 
 func (PreflightResult) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[7].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[9].Descriptor()
 }
 
 func (PreflightResult) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[7]
+	return &file_nstance_v1_machine_proto_enumTypes[9]
 }
 
 func (x PreflightResult) Number() protoreflect.EnumNumber {
@@ -530,7 +650,7 @@ func (x PreflightResult) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PreflightResult.Descriptor instead.
 func (PreflightResult) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{7}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{9}
 }
 
 // MachineDriftKind says how a file differs.
@@ -570,11 +690,11 @@ func (x MachineDriftKind) String() string {
 }
 
 func (MachineDriftKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_nstance_v1_machine_proto_enumTypes[8].Descriptor()
+	return file_nstance_v1_machine_proto_enumTypes[10].Descriptor()
 }
 
 func (MachineDriftKind) Type() protoreflect.EnumType {
-	return &file_nstance_v1_machine_proto_enumTypes[8]
+	return &file_nstance_v1_machine_proto_enumTypes[10]
 }
 
 func (x MachineDriftKind) Number() protoreflect.EnumNumber {
@@ -583,7 +703,7 @@ func (x MachineDriftKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MachineDriftKind.Descriptor instead.
 func (MachineDriftKind) EnumDescriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{8}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{10}
 }
 
 // MachineAssignment tells a host what its node machine is built from. It carries all that
@@ -2578,6 +2698,166 @@ func (x *NodeConfirmed) GetBootId() string {
 	return ""
 }
 
+// MachinePrebuild has a host prepare a machine in the background while the one that it has
+// goes on, so that a later assignment of the same configuration only switches. The last one
+// counts; one that the host knows is not begun a second time. An assignment ends one that is
+// not over. Sent to hosts with MachineStatus.prebuilds alone.
+type MachinePrebuild struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is prepared: mode prebuild, and no epoch. Absent with no scope.
+	Assignment *MachineAssignment `protobuf:"bytes,1,opt,name=assignment,proto3" json:"assignment,omitempty"`
+	// How much is prepared. Unspecified: what was asked for before is not wanted any more, and
+	// ends if it is not over.
+	Scope MachinePrebuildScope `protobuf:"varint,2,opt,name=scope,proto3,enum=nstance.v1.MachinePrebuildScope" json:"scope,omitempty"`
+	// Pull secrets by name, as in MachineCredential, for the image of the machine. They are
+	// secrets, and held in memory alone.
+	PullSecrets   map[string][]byte `protobuf:"bytes,3,rep,name=pull_secrets,json=pullSecrets,proto3" json:"pull_secrets,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachinePrebuild) Reset() {
+	*x = MachinePrebuild{}
+	mi := &file_nstance_v1_machine_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachinePrebuild) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachinePrebuild) ProtoMessage() {}
+
+func (x *MachinePrebuild) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_machine_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachinePrebuild.ProtoReflect.Descriptor instead.
+func (*MachinePrebuild) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *MachinePrebuild) GetAssignment() *MachineAssignment {
+	if x != nil {
+		return x.Assignment
+	}
+	return nil
+}
+
+func (x *MachinePrebuild) GetScope() MachinePrebuildScope {
+	if x != nil {
+		return x.Scope
+	}
+	return MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_UNSPECIFIED
+}
+
+func (x *MachinePrebuild) GetPullSecrets() map[string][]byte {
+	if x != nil {
+		return x.PullSecrets
+	}
+	return nil
+}
+
+// MachinePrebuildStatus is what has become of the last prebuild on its host.
+type MachinePrebuildStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is prepared.
+	Configuration *MachineConfigurationVersion `protobuf:"bytes,1,opt,name=configuration,proto3" json:"configuration,omitempty"`
+	// How much is prepared.
+	Scope MachinePrebuildScope `protobuf:"varint,2,opt,name=scope,proto3,enum=nstance.v1.MachinePrebuildScope" json:"scope,omitempty"`
+	// How far it is.
+	State MachinePrebuildState `protobuf:"varint,3,opt,name=state,proto3,enum=nstance.v1.MachinePrebuildState" json:"state,omitempty"`
+	// Attempts that failed so far.
+	Attempts int32 `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// What the last attempt failed of, or what it waits for, at most 512 bytes.
+	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// When it ended, by the host's clock; absent: it has not.
+	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachinePrebuildStatus) Reset() {
+	*x = MachinePrebuildStatus{}
+	mi := &file_nstance_v1_machine_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachinePrebuildStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachinePrebuildStatus) ProtoMessage() {}
+
+func (x *MachinePrebuildStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_machine_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachinePrebuildStatus.ProtoReflect.Descriptor instead.
+func (*MachinePrebuildStatus) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *MachinePrebuildStatus) GetConfiguration() *MachineConfigurationVersion {
+	if x != nil {
+		return x.Configuration
+	}
+	return nil
+}
+
+func (x *MachinePrebuildStatus) GetScope() MachinePrebuildScope {
+	if x != nil {
+		return x.Scope
+	}
+	return MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_UNSPECIFIED
+}
+
+func (x *MachinePrebuildStatus) GetState() MachinePrebuildState {
+	if x != nil {
+		return x.State
+	}
+	return MachinePrebuildState_MACHINE_PREBUILD_STATE_UNSPECIFIED
+}
+
+func (x *MachinePrebuildStatus) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *MachinePrebuildStatus) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *MachinePrebuildStatus) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
 // MachineOrder has a host carry an operation out, such as a restart of a service. It may arrive
 // again: an operation that the host knows by its id is not begun a second time.
 type MachineOrder struct {
@@ -2596,7 +2876,7 @@ type MachineOrder struct {
 
 func (x *MachineOrder) Reset() {
 	*x = MachineOrder{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[26]
+	mi := &file_nstance_v1_machine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2608,7 +2888,7 @@ func (x *MachineOrder) String() string {
 func (*MachineOrder) ProtoMessage() {}
 
 func (x *MachineOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[26]
+	mi := &file_nstance_v1_machine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2621,7 +2901,7 @@ func (x *MachineOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineOrder.ProtoReflect.Descriptor instead.
 func (*MachineOrder) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{26}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MachineOrder) GetId() string {
@@ -2664,7 +2944,7 @@ type MachineOrderCancel struct {
 
 func (x *MachineOrderCancel) Reset() {
 	*x = MachineOrderCancel{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[27]
+	mi := &file_nstance_v1_machine_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2676,7 +2956,7 @@ func (x *MachineOrderCancel) String() string {
 func (*MachineOrderCancel) ProtoMessage() {}
 
 func (x *MachineOrderCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[27]
+	mi := &file_nstance_v1_machine_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2689,7 +2969,7 @@ func (x *MachineOrderCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineOrderCancel.ProtoReflect.Descriptor instead.
 func (*MachineOrderCancel) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{27}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MachineOrderCancel) GetId() string {
@@ -2714,6 +2994,7 @@ type MachineWork struct {
 	//	*MachineWork_NodeConfirmed
 	//	*MachineWork_Operation
 	//	*MachineWork_CancelOperation
+	//	*MachineWork_Prebuild
 	Work          isMachineWork_Work `protobuf_oneof:"work"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2721,7 +3002,7 @@ type MachineWork struct {
 
 func (x *MachineWork) Reset() {
 	*x = MachineWork{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[28]
+	mi := &file_nstance_v1_machine_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +3014,7 @@ func (x *MachineWork) String() string {
 func (*MachineWork) ProtoMessage() {}
 
 func (x *MachineWork) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[28]
+	mi := &file_nstance_v1_machine_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +3027,7 @@ func (x *MachineWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineWork.ProtoReflect.Descriptor instead.
 func (*MachineWork) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{28}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MachineWork) GetWork() isMachineWork_Work {
@@ -2801,6 +3082,15 @@ func (x *MachineWork) GetCancelOperation() *MachineOrderCancel {
 	return nil
 }
 
+func (x *MachineWork) GetPrebuild() *MachinePrebuild {
+	if x != nil {
+		if x, ok := x.Work.(*MachineWork_Prebuild); ok {
+			return x.Prebuild
+		}
+	}
+	return nil
+}
+
 type isMachineWork_Work interface {
 	isMachineWork_Work()
 }
@@ -2830,6 +3120,11 @@ type MachineWork_CancelOperation struct {
 	CancelOperation *MachineOrderCancel `protobuf:"bytes,5,opt,name=cancel_operation,json=cancelOperation,proto3,oneof"`
 }
 
+type MachineWork_Prebuild struct {
+	// What is to be prepared for a later assignment. It has no order among the others.
+	Prebuild *MachinePrebuild `protobuf:"bytes,6,opt,name=prebuild,proto3,oneof"`
+}
+
 func (*MachineWork_Assignment) isMachineWork_Work() {}
 
 func (*MachineWork_CredentialUpdate) isMachineWork_Work() {}
@@ -2839,6 +3134,8 @@ func (*MachineWork_NodeConfirmed) isMachineWork_Work() {}
 func (*MachineWork_Operation) isMachineWork_Work() {}
 
 func (*MachineWork_CancelOperation) isMachineWork_Work() {}
+
+func (*MachineWork_Prebuild) isMachineWork_Work() {}
 
 // MachineOperationReport is what has become of an operation on its host.
 type MachineOperationReport struct {
@@ -2866,7 +3163,7 @@ type MachineOperationReport struct {
 
 func (x *MachineOperationReport) Reset() {
 	*x = MachineOperationReport{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[29]
+	mi := &file_nstance_v1_machine_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2878,7 +3175,7 @@ func (x *MachineOperationReport) String() string {
 func (*MachineOperationReport) ProtoMessage() {}
 
 func (x *MachineOperationReport) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[29]
+	mi := &file_nstance_v1_machine_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2891,7 +3188,7 @@ func (x *MachineOperationReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineOperationReport.ProtoReflect.Descriptor instead.
 func (*MachineOperationReport) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{29}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MachineOperationReport) GetId() string {
@@ -2971,7 +3268,7 @@ type MachineSlot struct {
 
 func (x *MachineSlot) Reset() {
 	*x = MachineSlot{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[30]
+	mi := &file_nstance_v1_machine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2983,7 +3280,7 @@ func (x *MachineSlot) String() string {
 func (*MachineSlot) ProtoMessage() {}
 
 func (x *MachineSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[30]
+	mi := &file_nstance_v1_machine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2996,7 +3293,7 @@ func (x *MachineSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSlot.ProtoReflect.Descriptor instead.
 func (*MachineSlot) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{30}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MachineSlot) GetName() string {
@@ -3064,7 +3361,7 @@ type MachineFailure struct {
 
 func (x *MachineFailure) Reset() {
 	*x = MachineFailure{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[31]
+	mi := &file_nstance_v1_machine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3076,7 +3373,7 @@ func (x *MachineFailure) String() string {
 func (*MachineFailure) ProtoMessage() {}
 
 func (x *MachineFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[31]
+	mi := &file_nstance_v1_machine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3089,7 +3386,7 @@ func (x *MachineFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineFailure.ProtoReflect.Descriptor instead.
 func (*MachineFailure) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{31}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MachineFailure) GetEpoch() int64 {
@@ -3156,7 +3453,7 @@ type PreflightCheck struct {
 
 func (x *PreflightCheck) Reset() {
 	*x = PreflightCheck{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[32]
+	mi := &file_nstance_v1_machine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3168,7 +3465,7 @@ func (x *PreflightCheck) String() string {
 func (*PreflightCheck) ProtoMessage() {}
 
 func (x *PreflightCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[32]
+	mi := &file_nstance_v1_machine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3181,7 +3478,7 @@ func (x *PreflightCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreflightCheck.ProtoReflect.Descriptor instead.
 func (*PreflightCheck) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{32}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PreflightCheck) GetId() string {
@@ -3218,7 +3515,7 @@ type MachineExecutor struct {
 
 func (x *MachineExecutor) Reset() {
 	*x = MachineExecutor{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[33]
+	mi := &file_nstance_v1_machine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3230,7 +3527,7 @@ func (x *MachineExecutor) String() string {
 func (*MachineExecutor) ProtoMessage() {}
 
 func (x *MachineExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[33]
+	mi := &file_nstance_v1_machine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3243,7 +3540,7 @@ func (x *MachineExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineExecutor.ProtoReflect.Descriptor instead.
 func (*MachineExecutor) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{33}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MachineExecutor) GetName() string {
@@ -3273,7 +3570,7 @@ type MachineDrift struct {
 
 func (x *MachineDrift) Reset() {
 	*x = MachineDrift{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	mi := &file_nstance_v1_machine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3582,7 @@ func (x *MachineDrift) String() string {
 func (*MachineDrift) ProtoMessage() {}
 
 func (x *MachineDrift) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	mi := &file_nstance_v1_machine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3595,7 @@ func (x *MachineDrift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineDrift.ProtoReflect.Descriptor instead.
 func (*MachineDrift) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{34}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MachineDrift) GetPath() string {
@@ -3328,7 +3625,7 @@ type MachineProblem struct {
 
 func (x *MachineProblem) Reset() {
 	*x = MachineProblem{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[35]
+	mi := &file_nstance_v1_machine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3340,7 +3637,7 @@ func (x *MachineProblem) String() string {
 func (*MachineProblem) ProtoMessage() {}
 
 func (x *MachineProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[35]
+	mi := &file_nstance_v1_machine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3353,7 +3650,7 @@ func (x *MachineProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineProblem.ProtoReflect.Descriptor instead.
 func (*MachineProblem) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MachineProblem) GetReason() string {
@@ -3403,7 +3700,7 @@ type MachineHost struct {
 
 func (x *MachineHost) Reset() {
 	*x = MachineHost{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[36]
+	mi := &file_nstance_v1_machine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3712,7 @@ func (x *MachineHost) String() string {
 func (*MachineHost) ProtoMessage() {}
 
 func (x *MachineHost) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[36]
+	mi := &file_nstance_v1_machine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3725,7 @@ func (x *MachineHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineHost.ProtoReflect.Descriptor instead.
 func (*MachineHost) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MachineHost) GetBootId() string {
@@ -3540,7 +3837,7 @@ type MachineFacts struct {
 
 func (x *MachineFacts) Reset() {
 	*x = MachineFacts{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[37]
+	mi := &file_nstance_v1_machine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3552,7 +3849,7 @@ func (x *MachineFacts) String() string {
 func (*MachineFacts) ProtoMessage() {}
 
 func (x *MachineFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[37]
+	mi := &file_nstance_v1_machine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3565,7 +3862,7 @@ func (x *MachineFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineFacts.ProtoReflect.Descriptor instead.
 func (*MachineFacts) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{37}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MachineFacts) GetStateDir() string {
@@ -3632,7 +3929,7 @@ type MachineProgress struct {
 
 func (x *MachineProgress) Reset() {
 	*x = MachineProgress{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[38]
+	mi := &file_nstance_v1_machine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3644,7 +3941,7 @@ func (x *MachineProgress) String() string {
 func (*MachineProgress) ProtoMessage() {}
 
 func (x *MachineProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[38]
+	mi := &file_nstance_v1_machine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3657,7 +3954,7 @@ func (x *MachineProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineProgress.ProtoReflect.Descriptor instead.
 func (*MachineProgress) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{38}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MachineProgress) GetWhat() string {
@@ -3732,14 +4029,20 @@ type MachineStatus struct {
 	Progress *MachineProgress `protobuf:"bytes,22,opt,name=progress,proto3" json:"progress,omitempty"`
 	// Operations that the host was asked for: those that are not over, and the last 16 that are,
 	// each for a day.
-	Operations    []*MachineOperationReport `protobuf:"bytes,23,rep,name=operations,proto3" json:"operations,omitempty"`
+	Operations []*MachineOperationReport `protobuf:"bytes,23,rep,name=operations,proto3" json:"operations,omitempty"`
+	// The host can prepare machines in the background. Said by the agent, which has to relay
+	// that, of a paver with the capability `prebuild`.
+	Prebuilds bool `protobuf:"varint,24,opt,name=prebuilds,proto3" json:"prebuilds,omitempty"`
+	// What has become of the last MachinePrebuild; absent: there was none since the last
+	// assignment began.
+	Prebuild      *MachinePrebuildStatus `protobuf:"bytes,25,opt,name=prebuild,proto3" json:"prebuild,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MachineStatus) Reset() {
 	*x = MachineStatus{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[39]
+	mi := &file_nstance_v1_machine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +4054,7 @@ func (x *MachineStatus) String() string {
 func (*MachineStatus) ProtoMessage() {}
 
 func (x *MachineStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[39]
+	mi := &file_nstance_v1_machine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +4067,7 @@ func (x *MachineStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineStatus.ProtoReflect.Descriptor instead.
 func (*MachineStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{39}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MachineStatus) GetEpoch() int64 {
@@ -3924,6 +4227,20 @@ func (x *MachineStatus) GetProgress() *MachineProgress {
 func (x *MachineStatus) GetOperations() []*MachineOperationReport {
 	if x != nil {
 		return x.Operations
+	}
+	return nil
+}
+
+func (x *MachineStatus) GetPrebuilds() bool {
+	if x != nil {
+		return x.Prebuilds
+	}
+	return false
+}
+
+func (x *MachineStatus) GetPrebuild() *MachinePrebuildStatus {
+	if x != nil {
+		return x.Prebuild
 	}
 	return nil
 }
@@ -4105,7 +4422,25 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\rNodeConfirmed\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12\x19\n" +
 	"\bnode_uid\x18\x02 \x01(\tR\anodeUid\x12\x17\n" +
-	"\aboot_id\x18\x03 \x01(\tR\x06bootId\"\xf3\x01\n" +
+	"\aboot_id\x18\x03 \x01(\tR\x06bootId\"\x99\x02\n" +
+	"\x0fMachinePrebuild\x12=\n" +
+	"\n" +
+	"assignment\x18\x01 \x01(\v2\x1d.nstance.v1.MachineAssignmentR\n" +
+	"assignment\x126\n" +
+	"\x05scope\x18\x02 \x01(\x0e2 .nstance.v1.MachinePrebuildScopeR\x05scope\x12O\n" +
+	"\fpull_secrets\x18\x03 \x03(\v2,.nstance.v1.MachinePrebuild.PullSecretsEntryR\vpullSecrets\x1a>\n" +
+	"\x10PullSecretsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xce\x02\n" +
+	"\x15MachinePrebuildStatus\x12M\n" +
+	"\rconfiguration\x18\x01 \x01(\v2'.nstance.v1.MachineConfigurationVersionR\rconfiguration\x126\n" +
+	"\x05scope\x18\x02 \x01(\x0e2 .nstance.v1.MachinePrebuildScopeR\x05scope\x126\n" +
+	"\x05state\x18\x03 \x01(\x0e2 .nstance.v1.MachinePrebuildStateR\x05state\x12\x1a\n" +
+	"\battempts\x18\x04 \x01(\x05R\battempts\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x05 \x01(\tR\tlastError\x12;\n" +
+	"\vfinished_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\"\xf3\x01\n" +
 	"\fMachineOrder\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12H\n" +
@@ -4117,7 +4452,7 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"$\n" +
 	"\x12MachineOrderCancel\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xef\x02\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xaa\x03\n" +
 	"\vMachineWork\x12?\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x1d.nstance.v1.MachineAssignmentH\x00R\n" +
@@ -4125,7 +4460,8 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\x11credential_update\x18\x02 \x01(\v2\x1d.nstance.v1.MachineCredentialH\x00R\x10credentialUpdate\x12B\n" +
 	"\x0enode_confirmed\x18\x03 \x01(\v2\x19.nstance.v1.NodeConfirmedH\x00R\rnodeConfirmed\x128\n" +
 	"\toperation\x18\x04 \x01(\v2\x18.nstance.v1.MachineOrderH\x00R\toperation\x12K\n" +
-	"\x10cancel_operation\x18\x05 \x01(\v2\x1e.nstance.v1.MachineOrderCancelH\x00R\x0fcancelOperationB\x06\n" +
+	"\x10cancel_operation\x18\x05 \x01(\v2\x1e.nstance.v1.MachineOrderCancelH\x00R\x0fcancelOperation\x129\n" +
+	"\bprebuild\x18\x06 \x01(\v2\x1b.nstance.v1.MachinePrebuildH\x00R\bprebuildB\x06\n" +
 	"\x04work\"\xa6\x03\n" +
 	"\x16MachineOperationReport\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -4204,7 +4540,7 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"done_bytes\x18\x02 \x01(\x03R\tdoneBytes\x12\x1f\n" +
 	"\vtotal_bytes\x18\x03 \x01(\x03R\n" +
-	"totalBytes\"\xeb\b\n" +
+	"totalBytes\"\xc8\t\n" +
 	"\rMachineStatus\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\x12.\n" +
 	"\x05stage\x18\x02 \x01(\x0e2\x18.nstance.v1.MachineStageR\x05stage\x12\x1f\n" +
@@ -4236,13 +4572,16 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\bprogress\x18\x16 \x01(\v2\x1b.nstance.v1.MachineProgressR\bprogress\x12B\n" +
 	"\n" +
 	"operations\x18\x17 \x03(\v2\".nstance.v1.MachineOperationReportR\n" +
-	"operations*\x8b\x01\n" +
+	"operations\x12\x1c\n" +
+	"\tprebuilds\x18\x18 \x01(\bR\tprebuilds\x12=\n" +
+	"\bprebuild\x18\x19 \x01(\v2!.nstance.v1.MachinePrebuildStatusR\bprebuild*\xa6\x01\n" +
 	"\vMachineMode\x12\x1c\n" +
 	"\x18MACHINE_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11MACHINE_MODE_PAVE\x10\x01\x12\x17\n" +
 	"\x13MACHINE_MODE_REPAVE\x10\x02\x12\x16\n" +
 	"\x12MACHINE_MODE_ADOPT\x10\x03\x12\x16\n" +
-	"\x12MACHINE_MODE_RESET\x10\x04*\x82\x01\n" +
+	"\x12MACHINE_MODE_RESET\x10\x04\x12\x19\n" +
+	"\x15MACHINE_MODE_PREBUILD\x10\x05*\x82\x01\n" +
 	"\x14MachineFailurePolicy\x12&\n" +
 	"\"MACHINE_FAILURE_POLICY_UNSPECIFIED\x10\x00\x12!\n" +
 	"\x1dMACHINE_FAILURE_POLICY_REVERT\x10\x01\x12\x1f\n" +
@@ -4250,7 +4589,17 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\x0eMachineNetwork\x12\x1f\n" +
 	"\x1bMACHINE_NETWORK_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14MACHINE_NETWORK_HOST\x10\x01\x12\x18\n" +
-	"\x14MACHINE_NETWORK_VETH\x10\x02*\xd9\x01\n" +
+	"\x14MACHINE_NETWORK_VETH\x10\x02*\x82\x01\n" +
+	"\x14MachinePrebuildScope\x12&\n" +
+	"\"MACHINE_PREBUILD_SCOPE_UNSPECIFIED\x10\x00\x12!\n" +
+	"\x1dMACHINE_PREBUILD_SCOPE_IMAGES\x10\x01\x12\x1f\n" +
+	"\x1bMACHINE_PREBUILD_SCOPE_SLOT\x10\x02*\xc6\x01\n" +
+	"\x14MachinePrebuildState\x12&\n" +
+	"\"MACHINE_PREBUILD_STATE_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cMACHINE_PREBUILD_STATE_FETCH\x10\x01\x12 \n" +
+	"\x1cMACHINE_PREBUILD_STATE_BUILD\x10\x02\x12\x1f\n" +
+	"\x1bMACHINE_PREBUILD_STATE_DONE\x10\x03\x12!\n" +
+	"\x1dMACHINE_PREBUILD_STATE_FAILED\x10\x04*\xd9\x01\n" +
 	"\x15MachineOperationState\x12'\n" +
 	"#MACHINE_OPERATION_STATE_UNSPECIFIED\x10\x00\x12$\n" +
 	" MACHINE_OPERATION_STATE_ACCEPTED\x10\x01\x12'\n" +
@@ -4308,154 +4657,168 @@ func file_nstance_v1_machine_proto_rawDescGZIP() []byte {
 	return file_nstance_v1_machine_proto_rawDescData
 }
 
-var file_nstance_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
-var file_nstance_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
+var file_nstance_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
+var file_nstance_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_nstance_v1_machine_proto_goTypes = []any{
 	(MachineMode)(0),                    // 0: nstance.v1.MachineMode
 	(MachineFailurePolicy)(0),           // 1: nstance.v1.MachineFailurePolicy
 	(MachineNetwork)(0),                 // 2: nstance.v1.MachineNetwork
-	(MachineOperationState)(0),          // 3: nstance.v1.MachineOperationState
-	(MachineStage)(0),                   // 4: nstance.v1.MachineStage
-	(MachineSlotState)(0),               // 5: nstance.v1.MachineSlotState
-	(MachineFailureOutcome)(0),          // 6: nstance.v1.MachineFailureOutcome
-	(PreflightResult)(0),                // 7: nstance.v1.PreflightResult
-	(MachineDriftKind)(0),               // 8: nstance.v1.MachineDriftKind
-	(*MachineAssignment)(nil),           // 9: nstance.v1.MachineAssignment
-	(*MachineConfigurationVersion)(nil), // 10: nstance.v1.MachineConfigurationVersion
-	(*MachineTemplate)(nil),             // 11: nstance.v1.MachineTemplate
-	(*MachineImage)(nil),                // 12: nstance.v1.MachineImage
-	(*MachineOciImage)(nil),             // 13: nstance.v1.MachineOciImage
-	(*MachineArchive)(nil),              // 14: nstance.v1.MachineArchive
-	(*MachineDebootstrap)(nil),          // 15: nstance.v1.MachineDebootstrap
-	(*MachineKubernetes)(nil),           // 16: nstance.v1.MachineKubernetes
-	(*MachineTaint)(nil),                // 17: nstance.v1.MachineTaint
-	(*MachineArtifacts)(nil),            // 18: nstance.v1.MachineArtifacts
-	(*MachineArtifact)(nil),             // 19: nstance.v1.MachineArtifact
-	(*MachineSettings)(nil),             // 20: nstance.v1.MachineSettings
-	(*MachineBind)(nil),                 // 21: nstance.v1.MachineBind
-	(*MachinePersist)(nil),              // 22: nstance.v1.MachinePersist
-	(*MachineUnit)(nil),                 // 23: nstance.v1.MachineUnit
-	(*MachineFile)(nil),                 // 24: nstance.v1.MachineFile
-	(*MachineLimits)(nil),               // 25: nstance.v1.MachineLimits
-	(*MachineRegistry)(nil),             // 26: nstance.v1.MachineRegistry
-	(*MachineMirror)(nil),               // 27: nstance.v1.MachineMirror
-	(*MachineHostSettings)(nil),         // 28: nstance.v1.MachineHostSettings
-	(*MachineSshUser)(nil),              // 29: nstance.v1.MachineSshUser
-	(*MachineTimeouts)(nil),             // 30: nstance.v1.MachineTimeouts
-	(*MachineNodeSettings)(nil),         // 31: nstance.v1.MachineNodeSettings
-	(*MachineApiServer)(nil),            // 32: nstance.v1.MachineApiServer
-	(*MachineCredential)(nil),           // 33: nstance.v1.MachineCredential
-	(*NodeConfirmed)(nil),               // 34: nstance.v1.NodeConfirmed
-	(*MachineOrder)(nil),                // 35: nstance.v1.MachineOrder
-	(*MachineOrderCancel)(nil),          // 36: nstance.v1.MachineOrderCancel
-	(*MachineWork)(nil),                 // 37: nstance.v1.MachineWork
-	(*MachineOperationReport)(nil),      // 38: nstance.v1.MachineOperationReport
-	(*MachineSlot)(nil),                 // 39: nstance.v1.MachineSlot
-	(*MachineFailure)(nil),              // 40: nstance.v1.MachineFailure
-	(*PreflightCheck)(nil),              // 41: nstance.v1.PreflightCheck
-	(*MachineExecutor)(nil),             // 42: nstance.v1.MachineExecutor
-	(*MachineDrift)(nil),                // 43: nstance.v1.MachineDrift
-	(*MachineProblem)(nil),              // 44: nstance.v1.MachineProblem
-	(*MachineHost)(nil),                 // 45: nstance.v1.MachineHost
-	(*MachineFacts)(nil),                // 46: nstance.v1.MachineFacts
-	(*MachineProgress)(nil),             // 47: nstance.v1.MachineProgress
-	(*MachineStatus)(nil),               // 48: nstance.v1.MachineStatus
-	nil,                                 // 49: nstance.v1.MachineKubernetes.NodeLabelsEntry
-	nil,                                 // 50: nstance.v1.MachineSettings.EnvironmentEntry
-	nil,                                 // 51: nstance.v1.MachineHostSettings.SysctlsEntry
-	nil,                                 // 52: nstance.v1.MachineNodeSettings.LabelsEntry
-	nil,                                 // 53: nstance.v1.MachineNodeSettings.ReservedEntry
-	nil,                                 // 54: nstance.v1.MachineCredential.PullSecretsEntry
-	nil,                                 // 55: nstance.v1.MachineOrder.ParametersEntry
-	nil,                                 // 56: nstance.v1.MachineOperationReport.ResultsEntry
-	nil,                                 // 57: nstance.v1.MachineFacts.PathsEntry
-	(*durationpb.Duration)(nil),         // 58: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),       // 59: google.protobuf.Timestamp
+	(MachinePrebuildScope)(0),           // 3: nstance.v1.MachinePrebuildScope
+	(MachinePrebuildState)(0),           // 4: nstance.v1.MachinePrebuildState
+	(MachineOperationState)(0),          // 5: nstance.v1.MachineOperationState
+	(MachineStage)(0),                   // 6: nstance.v1.MachineStage
+	(MachineSlotState)(0),               // 7: nstance.v1.MachineSlotState
+	(MachineFailureOutcome)(0),          // 8: nstance.v1.MachineFailureOutcome
+	(PreflightResult)(0),                // 9: nstance.v1.PreflightResult
+	(MachineDriftKind)(0),               // 10: nstance.v1.MachineDriftKind
+	(*MachineAssignment)(nil),           // 11: nstance.v1.MachineAssignment
+	(*MachineConfigurationVersion)(nil), // 12: nstance.v1.MachineConfigurationVersion
+	(*MachineTemplate)(nil),             // 13: nstance.v1.MachineTemplate
+	(*MachineImage)(nil),                // 14: nstance.v1.MachineImage
+	(*MachineOciImage)(nil),             // 15: nstance.v1.MachineOciImage
+	(*MachineArchive)(nil),              // 16: nstance.v1.MachineArchive
+	(*MachineDebootstrap)(nil),          // 17: nstance.v1.MachineDebootstrap
+	(*MachineKubernetes)(nil),           // 18: nstance.v1.MachineKubernetes
+	(*MachineTaint)(nil),                // 19: nstance.v1.MachineTaint
+	(*MachineArtifacts)(nil),            // 20: nstance.v1.MachineArtifacts
+	(*MachineArtifact)(nil),             // 21: nstance.v1.MachineArtifact
+	(*MachineSettings)(nil),             // 22: nstance.v1.MachineSettings
+	(*MachineBind)(nil),                 // 23: nstance.v1.MachineBind
+	(*MachinePersist)(nil),              // 24: nstance.v1.MachinePersist
+	(*MachineUnit)(nil),                 // 25: nstance.v1.MachineUnit
+	(*MachineFile)(nil),                 // 26: nstance.v1.MachineFile
+	(*MachineLimits)(nil),               // 27: nstance.v1.MachineLimits
+	(*MachineRegistry)(nil),             // 28: nstance.v1.MachineRegistry
+	(*MachineMirror)(nil),               // 29: nstance.v1.MachineMirror
+	(*MachineHostSettings)(nil),         // 30: nstance.v1.MachineHostSettings
+	(*MachineSshUser)(nil),              // 31: nstance.v1.MachineSshUser
+	(*MachineTimeouts)(nil),             // 32: nstance.v1.MachineTimeouts
+	(*MachineNodeSettings)(nil),         // 33: nstance.v1.MachineNodeSettings
+	(*MachineApiServer)(nil),            // 34: nstance.v1.MachineApiServer
+	(*MachineCredential)(nil),           // 35: nstance.v1.MachineCredential
+	(*NodeConfirmed)(nil),               // 36: nstance.v1.NodeConfirmed
+	(*MachinePrebuild)(nil),             // 37: nstance.v1.MachinePrebuild
+	(*MachinePrebuildStatus)(nil),       // 38: nstance.v1.MachinePrebuildStatus
+	(*MachineOrder)(nil),                // 39: nstance.v1.MachineOrder
+	(*MachineOrderCancel)(nil),          // 40: nstance.v1.MachineOrderCancel
+	(*MachineWork)(nil),                 // 41: nstance.v1.MachineWork
+	(*MachineOperationReport)(nil),      // 42: nstance.v1.MachineOperationReport
+	(*MachineSlot)(nil),                 // 43: nstance.v1.MachineSlot
+	(*MachineFailure)(nil),              // 44: nstance.v1.MachineFailure
+	(*PreflightCheck)(nil),              // 45: nstance.v1.PreflightCheck
+	(*MachineExecutor)(nil),             // 46: nstance.v1.MachineExecutor
+	(*MachineDrift)(nil),                // 47: nstance.v1.MachineDrift
+	(*MachineProblem)(nil),              // 48: nstance.v1.MachineProblem
+	(*MachineHost)(nil),                 // 49: nstance.v1.MachineHost
+	(*MachineFacts)(nil),                // 50: nstance.v1.MachineFacts
+	(*MachineProgress)(nil),             // 51: nstance.v1.MachineProgress
+	(*MachineStatus)(nil),               // 52: nstance.v1.MachineStatus
+	nil,                                 // 53: nstance.v1.MachineKubernetes.NodeLabelsEntry
+	nil,                                 // 54: nstance.v1.MachineSettings.EnvironmentEntry
+	nil,                                 // 55: nstance.v1.MachineHostSettings.SysctlsEntry
+	nil,                                 // 56: nstance.v1.MachineNodeSettings.LabelsEntry
+	nil,                                 // 57: nstance.v1.MachineNodeSettings.ReservedEntry
+	nil,                                 // 58: nstance.v1.MachineCredential.PullSecretsEntry
+	nil,                                 // 59: nstance.v1.MachinePrebuild.PullSecretsEntry
+	nil,                                 // 60: nstance.v1.MachineOrder.ParametersEntry
+	nil,                                 // 61: nstance.v1.MachineOperationReport.ResultsEntry
+	nil,                                 // 62: nstance.v1.MachineFacts.PathsEntry
+	(*durationpb.Duration)(nil),         // 63: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),       // 64: google.protobuf.Timestamp
 }
 var file_nstance_v1_machine_proto_depIdxs = []int32{
 	0,  // 0: nstance.v1.MachineAssignment.mode:type_name -> nstance.v1.MachineMode
-	10, // 1: nstance.v1.MachineAssignment.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	11, // 2: nstance.v1.MachineAssignment.template:type_name -> nstance.v1.MachineTemplate
-	31, // 3: nstance.v1.MachineAssignment.node:type_name -> nstance.v1.MachineNodeSettings
-	32, // 4: nstance.v1.MachineAssignment.api_server:type_name -> nstance.v1.MachineApiServer
+	12, // 1: nstance.v1.MachineAssignment.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	13, // 2: nstance.v1.MachineAssignment.template:type_name -> nstance.v1.MachineTemplate
+	33, // 3: nstance.v1.MachineAssignment.node:type_name -> nstance.v1.MachineNodeSettings
+	34, // 4: nstance.v1.MachineAssignment.api_server:type_name -> nstance.v1.MachineApiServer
 	1,  // 5: nstance.v1.MachineAssignment.failure_policy:type_name -> nstance.v1.MachineFailurePolicy
-	12, // 6: nstance.v1.MachineTemplate.image:type_name -> nstance.v1.MachineImage
-	16, // 7: nstance.v1.MachineTemplate.kubernetes:type_name -> nstance.v1.MachineKubernetes
-	20, // 8: nstance.v1.MachineTemplate.machine:type_name -> nstance.v1.MachineSettings
-	28, // 9: nstance.v1.MachineTemplate.host:type_name -> nstance.v1.MachineHostSettings
-	30, // 10: nstance.v1.MachineTemplate.timeouts:type_name -> nstance.v1.MachineTimeouts
-	13, // 11: nstance.v1.MachineImage.oci:type_name -> nstance.v1.MachineOciImage
-	14, // 12: nstance.v1.MachineImage.archive:type_name -> nstance.v1.MachineArchive
-	15, // 13: nstance.v1.MachineImage.debootstrap:type_name -> nstance.v1.MachineDebootstrap
-	49, // 14: nstance.v1.MachineKubernetes.node_labels:type_name -> nstance.v1.MachineKubernetes.NodeLabelsEntry
-	17, // 15: nstance.v1.MachineKubernetes.taints:type_name -> nstance.v1.MachineTaint
-	18, // 16: nstance.v1.MachineKubernetes.artifacts:type_name -> nstance.v1.MachineArtifacts
-	19, // 17: nstance.v1.MachineArtifacts.kubelet:type_name -> nstance.v1.MachineArtifact
-	19, // 18: nstance.v1.MachineArtifacts.containerd:type_name -> nstance.v1.MachineArtifact
-	19, // 19: nstance.v1.MachineArtifacts.runc:type_name -> nstance.v1.MachineArtifact
-	19, // 20: nstance.v1.MachineArtifacts.cni_plugins:type_name -> nstance.v1.MachineArtifact
-	19, // 21: nstance.v1.MachineArtifacts.crictl:type_name -> nstance.v1.MachineArtifact
+	14, // 6: nstance.v1.MachineTemplate.image:type_name -> nstance.v1.MachineImage
+	18, // 7: nstance.v1.MachineTemplate.kubernetes:type_name -> nstance.v1.MachineKubernetes
+	22, // 8: nstance.v1.MachineTemplate.machine:type_name -> nstance.v1.MachineSettings
+	30, // 9: nstance.v1.MachineTemplate.host:type_name -> nstance.v1.MachineHostSettings
+	32, // 10: nstance.v1.MachineTemplate.timeouts:type_name -> nstance.v1.MachineTimeouts
+	15, // 11: nstance.v1.MachineImage.oci:type_name -> nstance.v1.MachineOciImage
+	16, // 12: nstance.v1.MachineImage.archive:type_name -> nstance.v1.MachineArchive
+	17, // 13: nstance.v1.MachineImage.debootstrap:type_name -> nstance.v1.MachineDebootstrap
+	53, // 14: nstance.v1.MachineKubernetes.node_labels:type_name -> nstance.v1.MachineKubernetes.NodeLabelsEntry
+	19, // 15: nstance.v1.MachineKubernetes.taints:type_name -> nstance.v1.MachineTaint
+	20, // 16: nstance.v1.MachineKubernetes.artifacts:type_name -> nstance.v1.MachineArtifacts
+	21, // 17: nstance.v1.MachineArtifacts.kubelet:type_name -> nstance.v1.MachineArtifact
+	21, // 18: nstance.v1.MachineArtifacts.containerd:type_name -> nstance.v1.MachineArtifact
+	21, // 19: nstance.v1.MachineArtifacts.runc:type_name -> nstance.v1.MachineArtifact
+	21, // 20: nstance.v1.MachineArtifacts.cni_plugins:type_name -> nstance.v1.MachineArtifact
+	21, // 21: nstance.v1.MachineArtifacts.crictl:type_name -> nstance.v1.MachineArtifact
 	2,  // 22: nstance.v1.MachineSettings.network:type_name -> nstance.v1.MachineNetwork
-	21, // 23: nstance.v1.MachineSettings.binds:type_name -> nstance.v1.MachineBind
-	22, // 24: nstance.v1.MachineSettings.persist:type_name -> nstance.v1.MachinePersist
-	50, // 25: nstance.v1.MachineSettings.environment:type_name -> nstance.v1.MachineSettings.EnvironmentEntry
-	23, // 26: nstance.v1.MachineSettings.units:type_name -> nstance.v1.MachineUnit
-	24, // 27: nstance.v1.MachineSettings.files:type_name -> nstance.v1.MachineFile
-	25, // 28: nstance.v1.MachineSettings.limits:type_name -> nstance.v1.MachineLimits
-	26, // 29: nstance.v1.MachineSettings.registries:type_name -> nstance.v1.MachineRegistry
-	27, // 30: nstance.v1.MachineRegistry.mirrors:type_name -> nstance.v1.MachineMirror
-	51, // 31: nstance.v1.MachineHostSettings.sysctls:type_name -> nstance.v1.MachineHostSettings.SysctlsEntry
-	29, // 32: nstance.v1.MachineHostSettings.ssh_keys:type_name -> nstance.v1.MachineSshUser
-	58, // 33: nstance.v1.MachineTimeouts.prepare:type_name -> google.protobuf.Duration
-	58, // 34: nstance.v1.MachineTimeouts.stop:type_name -> google.protobuf.Duration
-	58, // 35: nstance.v1.MachineTimeouts.boot:type_name -> google.protobuf.Duration
-	58, // 36: nstance.v1.MachineTimeouts.join:type_name -> google.protobuf.Duration
-	52, // 37: nstance.v1.MachineNodeSettings.labels:type_name -> nstance.v1.MachineNodeSettings.LabelsEntry
-	17, // 38: nstance.v1.MachineNodeSettings.taints:type_name -> nstance.v1.MachineTaint
-	17, // 39: nstance.v1.MachineNodeSettings.startup_taints:type_name -> nstance.v1.MachineTaint
-	53, // 40: nstance.v1.MachineNodeSettings.reserved:type_name -> nstance.v1.MachineNodeSettings.ReservedEntry
-	59, // 41: nstance.v1.MachineCredential.expires_at:type_name -> google.protobuf.Timestamp
-	54, // 42: nstance.v1.MachineCredential.pull_secrets:type_name -> nstance.v1.MachineCredential.PullSecretsEntry
-	55, // 43: nstance.v1.MachineOrder.parameters:type_name -> nstance.v1.MachineOrder.ParametersEntry
-	59, // 44: nstance.v1.MachineOrder.deadline:type_name -> google.protobuf.Timestamp
-	9,  // 45: nstance.v1.MachineWork.assignment:type_name -> nstance.v1.MachineAssignment
-	33, // 46: nstance.v1.MachineWork.credential_update:type_name -> nstance.v1.MachineCredential
-	34, // 47: nstance.v1.MachineWork.node_confirmed:type_name -> nstance.v1.NodeConfirmed
-	35, // 48: nstance.v1.MachineWork.operation:type_name -> nstance.v1.MachineOrder
-	36, // 49: nstance.v1.MachineWork.cancel_operation:type_name -> nstance.v1.MachineOrderCancel
-	3,  // 50: nstance.v1.MachineOperationReport.state:type_name -> nstance.v1.MachineOperationState
-	56, // 51: nstance.v1.MachineOperationReport.results:type_name -> nstance.v1.MachineOperationReport.ResultsEntry
-	59, // 52: nstance.v1.MachineOperationReport.started_at:type_name -> google.protobuf.Timestamp
-	59, // 53: nstance.v1.MachineOperationReport.finished_at:type_name -> google.protobuf.Timestamp
-	5,  // 54: nstance.v1.MachineSlot.state:type_name -> nstance.v1.MachineSlotState
-	10, // 55: nstance.v1.MachineSlot.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	10, // 56: nstance.v1.MachineFailure.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	4,  // 57: nstance.v1.MachineFailure.stage:type_name -> nstance.v1.MachineStage
-	6,  // 58: nstance.v1.MachineFailure.outcome:type_name -> nstance.v1.MachineFailureOutcome
-	59, // 59: nstance.v1.MachineFailure.at:type_name -> google.protobuf.Timestamp
-	7,  // 60: nstance.v1.PreflightCheck.result:type_name -> nstance.v1.PreflightResult
-	8,  // 61: nstance.v1.MachineDrift.kind:type_name -> nstance.v1.MachineDriftKind
-	46, // 62: nstance.v1.MachineHost.facts:type_name -> nstance.v1.MachineFacts
-	57, // 63: nstance.v1.MachineFacts.paths:type_name -> nstance.v1.MachineFacts.PathsEntry
-	4,  // 64: nstance.v1.MachineStatus.stage:type_name -> nstance.v1.MachineStage
-	39, // 65: nstance.v1.MachineStatus.slots:type_name -> nstance.v1.MachineSlot
-	10, // 66: nstance.v1.MachineStatus.previous:type_name -> nstance.v1.MachineConfigurationVersion
-	41, // 67: nstance.v1.MachineStatus.preflight:type_name -> nstance.v1.PreflightCheck
-	42, // 68: nstance.v1.MachineStatus.executors:type_name -> nstance.v1.MachineExecutor
-	43, // 69: nstance.v1.MachineStatus.drift:type_name -> nstance.v1.MachineDrift
-	40, // 70: nstance.v1.MachineStatus.failure:type_name -> nstance.v1.MachineFailure
-	44, // 71: nstance.v1.MachineStatus.problems:type_name -> nstance.v1.MachineProblem
-	45, // 72: nstance.v1.MachineStatus.host:type_name -> nstance.v1.MachineHost
-	59, // 73: nstance.v1.MachineStatus.started_at:type_name -> google.protobuf.Timestamp
-	59, // 74: nstance.v1.MachineStatus.stage_started_at:type_name -> google.protobuf.Timestamp
-	59, // 75: nstance.v1.MachineStatus.reported_at:type_name -> google.protobuf.Timestamp
-	47, // 76: nstance.v1.MachineStatus.progress:type_name -> nstance.v1.MachineProgress
-	38, // 77: nstance.v1.MachineStatus.operations:type_name -> nstance.v1.MachineOperationReport
-	78, // [78:78] is the sub-list for method output_type
-	78, // [78:78] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	23, // 23: nstance.v1.MachineSettings.binds:type_name -> nstance.v1.MachineBind
+	24, // 24: nstance.v1.MachineSettings.persist:type_name -> nstance.v1.MachinePersist
+	54, // 25: nstance.v1.MachineSettings.environment:type_name -> nstance.v1.MachineSettings.EnvironmentEntry
+	25, // 26: nstance.v1.MachineSettings.units:type_name -> nstance.v1.MachineUnit
+	26, // 27: nstance.v1.MachineSettings.files:type_name -> nstance.v1.MachineFile
+	27, // 28: nstance.v1.MachineSettings.limits:type_name -> nstance.v1.MachineLimits
+	28, // 29: nstance.v1.MachineSettings.registries:type_name -> nstance.v1.MachineRegistry
+	29, // 30: nstance.v1.MachineRegistry.mirrors:type_name -> nstance.v1.MachineMirror
+	55, // 31: nstance.v1.MachineHostSettings.sysctls:type_name -> nstance.v1.MachineHostSettings.SysctlsEntry
+	31, // 32: nstance.v1.MachineHostSettings.ssh_keys:type_name -> nstance.v1.MachineSshUser
+	63, // 33: nstance.v1.MachineTimeouts.prepare:type_name -> google.protobuf.Duration
+	63, // 34: nstance.v1.MachineTimeouts.stop:type_name -> google.protobuf.Duration
+	63, // 35: nstance.v1.MachineTimeouts.boot:type_name -> google.protobuf.Duration
+	63, // 36: nstance.v1.MachineTimeouts.join:type_name -> google.protobuf.Duration
+	56, // 37: nstance.v1.MachineNodeSettings.labels:type_name -> nstance.v1.MachineNodeSettings.LabelsEntry
+	19, // 38: nstance.v1.MachineNodeSettings.taints:type_name -> nstance.v1.MachineTaint
+	19, // 39: nstance.v1.MachineNodeSettings.startup_taints:type_name -> nstance.v1.MachineTaint
+	57, // 40: nstance.v1.MachineNodeSettings.reserved:type_name -> nstance.v1.MachineNodeSettings.ReservedEntry
+	64, // 41: nstance.v1.MachineCredential.expires_at:type_name -> google.protobuf.Timestamp
+	58, // 42: nstance.v1.MachineCredential.pull_secrets:type_name -> nstance.v1.MachineCredential.PullSecretsEntry
+	11, // 43: nstance.v1.MachinePrebuild.assignment:type_name -> nstance.v1.MachineAssignment
+	3,  // 44: nstance.v1.MachinePrebuild.scope:type_name -> nstance.v1.MachinePrebuildScope
+	59, // 45: nstance.v1.MachinePrebuild.pull_secrets:type_name -> nstance.v1.MachinePrebuild.PullSecretsEntry
+	12, // 46: nstance.v1.MachinePrebuildStatus.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	3,  // 47: nstance.v1.MachinePrebuildStatus.scope:type_name -> nstance.v1.MachinePrebuildScope
+	4,  // 48: nstance.v1.MachinePrebuildStatus.state:type_name -> nstance.v1.MachinePrebuildState
+	64, // 49: nstance.v1.MachinePrebuildStatus.finished_at:type_name -> google.protobuf.Timestamp
+	60, // 50: nstance.v1.MachineOrder.parameters:type_name -> nstance.v1.MachineOrder.ParametersEntry
+	64, // 51: nstance.v1.MachineOrder.deadline:type_name -> google.protobuf.Timestamp
+	11, // 52: nstance.v1.MachineWork.assignment:type_name -> nstance.v1.MachineAssignment
+	35, // 53: nstance.v1.MachineWork.credential_update:type_name -> nstance.v1.MachineCredential
+	36, // 54: nstance.v1.MachineWork.node_confirmed:type_name -> nstance.v1.NodeConfirmed
+	39, // 55: nstance.v1.MachineWork.operation:type_name -> nstance.v1.MachineOrder
+	40, // 56: nstance.v1.MachineWork.cancel_operation:type_name -> nstance.v1.MachineOrderCancel
+	37, // 57: nstance.v1.MachineWork.prebuild:type_name -> nstance.v1.MachinePrebuild
+	5,  // 58: nstance.v1.MachineOperationReport.state:type_name -> nstance.v1.MachineOperationState
+	61, // 59: nstance.v1.MachineOperationReport.results:type_name -> nstance.v1.MachineOperationReport.ResultsEntry
+	64, // 60: nstance.v1.MachineOperationReport.started_at:type_name -> google.protobuf.Timestamp
+	64, // 61: nstance.v1.MachineOperationReport.finished_at:type_name -> google.protobuf.Timestamp
+	7,  // 62: nstance.v1.MachineSlot.state:type_name -> nstance.v1.MachineSlotState
+	12, // 63: nstance.v1.MachineSlot.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	12, // 64: nstance.v1.MachineFailure.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	6,  // 65: nstance.v1.MachineFailure.stage:type_name -> nstance.v1.MachineStage
+	8,  // 66: nstance.v1.MachineFailure.outcome:type_name -> nstance.v1.MachineFailureOutcome
+	64, // 67: nstance.v1.MachineFailure.at:type_name -> google.protobuf.Timestamp
+	9,  // 68: nstance.v1.PreflightCheck.result:type_name -> nstance.v1.PreflightResult
+	10, // 69: nstance.v1.MachineDrift.kind:type_name -> nstance.v1.MachineDriftKind
+	50, // 70: nstance.v1.MachineHost.facts:type_name -> nstance.v1.MachineFacts
+	62, // 71: nstance.v1.MachineFacts.paths:type_name -> nstance.v1.MachineFacts.PathsEntry
+	6,  // 72: nstance.v1.MachineStatus.stage:type_name -> nstance.v1.MachineStage
+	43, // 73: nstance.v1.MachineStatus.slots:type_name -> nstance.v1.MachineSlot
+	12, // 74: nstance.v1.MachineStatus.previous:type_name -> nstance.v1.MachineConfigurationVersion
+	45, // 75: nstance.v1.MachineStatus.preflight:type_name -> nstance.v1.PreflightCheck
+	46, // 76: nstance.v1.MachineStatus.executors:type_name -> nstance.v1.MachineExecutor
+	47, // 77: nstance.v1.MachineStatus.drift:type_name -> nstance.v1.MachineDrift
+	44, // 78: nstance.v1.MachineStatus.failure:type_name -> nstance.v1.MachineFailure
+	48, // 79: nstance.v1.MachineStatus.problems:type_name -> nstance.v1.MachineProblem
+	49, // 80: nstance.v1.MachineStatus.host:type_name -> nstance.v1.MachineHost
+	64, // 81: nstance.v1.MachineStatus.started_at:type_name -> google.protobuf.Timestamp
+	64, // 82: nstance.v1.MachineStatus.stage_started_at:type_name -> google.protobuf.Timestamp
+	64, // 83: nstance.v1.MachineStatus.reported_at:type_name -> google.protobuf.Timestamp
+	51, // 84: nstance.v1.MachineStatus.progress:type_name -> nstance.v1.MachineProgress
+	42, // 85: nstance.v1.MachineStatus.operations:type_name -> nstance.v1.MachineOperationReport
+	38, // 86: nstance.v1.MachineStatus.prebuild:type_name -> nstance.v1.MachinePrebuildStatus
+	87, // [87:87] is the sub-list for method output_type
+	87, // [87:87] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_machine_proto_init() }
@@ -4468,20 +4831,21 @@ func file_nstance_v1_machine_proto_init() {
 		(*MachineImage_Archive)(nil),
 		(*MachineImage_Debootstrap)(nil),
 	}
-	file_nstance_v1_machine_proto_msgTypes[28].OneofWrappers = []any{
+	file_nstance_v1_machine_proto_msgTypes[30].OneofWrappers = []any{
 		(*MachineWork_Assignment)(nil),
 		(*MachineWork_CredentialUpdate)(nil),
 		(*MachineWork_NodeConfirmed)(nil),
 		(*MachineWork_Operation)(nil),
 		(*MachineWork_CancelOperation)(nil),
+		(*MachineWork_Prebuild)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_machine_proto_rawDesc), len(file_nstance_v1_machine_proto_rawDesc)),
-			NumEnums:      9,
-			NumMessages:   49,
+			NumEnums:      11,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -5947,6 +5947,62 @@ func (x *ConfirmNodeRequest) GetBootId() string {
 	return ""
 }
 
+// PutPrebuildRequest says what a host prepares.
+type PutPrebuildRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// What is prepared, at most 1 MiB when encoded, and 160 KiB of pull secrets. Absent: what was
+	// asked for before is not wanted any more.
+	Prebuild      *MachinePrebuild `protobuf:"bytes,2,opt,name=prebuild,proto3" json:"prebuild,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutPrebuildRequest) Reset() {
+	*x = PutPrebuildRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutPrebuildRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutPrebuildRequest) ProtoMessage() {}
+
+func (x *PutPrebuildRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutPrebuildRequest.ProtoReflect.Descriptor instead.
+func (*PutPrebuildRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *PutPrebuildRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *PutPrebuildRequest) GetPrebuild() *MachinePrebuild {
+	if x != nil {
+		return x.Prebuild
+	}
+	return nil
+}
+
 // SetHoldRequest says why an instance is put on hold, and for how long.
 type SetHoldRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5963,7 +6019,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5975,7 +6031,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5988,7 +6044,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *SetHoldRequest) GetInstanceId() string {
@@ -6025,7 +6081,7 @@ type ClearHoldRequest struct {
 
 func (x *ClearHoldRequest) Reset() {
 	*x = ClearHoldRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6037,7 +6093,7 @@ func (x *ClearHoldRequest) String() string {
 func (*ClearHoldRequest) ProtoMessage() {}
 
 func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6050,7 +6106,7 @@ func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearHoldRequest.ProtoReflect.Descriptor instead.
 func (*ClearHoldRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ClearHoldRequest) GetInstanceId() string {
@@ -6090,7 +6146,7 @@ type StartOperationRequest struct {
 
 func (x *StartOperationRequest) Reset() {
 	*x = StartOperationRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	mi := &file_nstance_v1_operator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6102,7 +6158,7 @@ func (x *StartOperationRequest) String() string {
 func (*StartOperationRequest) ProtoMessage() {}
 
 func (x *StartOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	mi := &file_nstance_v1_operator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6115,7 +6171,7 @@ func (x *StartOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationRequest.ProtoReflect.Descriptor instead.
 func (*StartOperationRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StartOperationRequest) GetId() string {
@@ -6164,7 +6220,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[76]
+	mi := &file_nstance_v1_operator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6176,7 +6232,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[76]
+	mi := &file_nstance_v1_operator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6189,7 +6245,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{76}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *GetOperationRequest) GetId() string {
@@ -6210,7 +6266,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[77]
+	mi := &file_nstance_v1_operator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6222,7 +6278,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[77]
+	mi := &file_nstance_v1_operator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6235,7 +6291,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{77}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -6277,7 +6333,7 @@ type OperationStatus struct {
 
 func (x *OperationStatus) Reset() {
 	*x = OperationStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[78]
+	mi := &file_nstance_v1_operator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6289,7 +6345,7 @@ func (x *OperationStatus) String() string {
 func (*OperationStatus) ProtoMessage() {}
 
 func (x *OperationStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[78]
+	mi := &file_nstance_v1_operator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6302,7 +6358,7 @@ func (x *OperationStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationStatus.ProtoReflect.Descriptor instead.
 func (*OperationStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{78}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *OperationStatus) GetId() string {
@@ -6398,7 +6454,7 @@ type OperationMark struct {
 
 func (x *OperationMark) Reset() {
 	*x = OperationMark{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[79]
+	mi := &file_nstance_v1_operator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6410,7 +6466,7 @@ func (x *OperationMark) String() string {
 func (*OperationMark) ProtoMessage() {}
 
 func (x *OperationMark) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[79]
+	mi := &file_nstance_v1_operator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6423,7 +6479,7 @@ func (x *OperationMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationMark.ProtoReflect.Descriptor instead.
 func (*OperationMark) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{79}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *OperationMark) GetMark() string {
@@ -6456,7 +6512,7 @@ type WatchMachinesRequest struct {
 
 func (x *WatchMachinesRequest) Reset() {
 	*x = WatchMachinesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[80]
+	mi := &file_nstance_v1_operator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6468,7 +6524,7 @@ func (x *WatchMachinesRequest) String() string {
 func (*WatchMachinesRequest) ProtoMessage() {}
 
 func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[80]
+	mi := &file_nstance_v1_operator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6481,7 +6537,7 @@ func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchMachinesRequest.ProtoReflect.Descriptor instead.
 func (*WatchMachinesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{80}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{81}
 }
 
 // MachineEvent is what has become known of a machine, or a sign of the stream itself.
@@ -6501,7 +6557,7 @@ type MachineEvent struct {
 
 func (x *MachineEvent) Reset() {
 	*x = MachineEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[81]
+	mi := &file_nstance_v1_operator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6513,7 +6569,7 @@ func (x *MachineEvent) String() string {
 func (*MachineEvent) ProtoMessage() {}
 
 func (x *MachineEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[81]
+	mi := &file_nstance_v1_operator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6526,7 +6582,7 @@ func (x *MachineEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineEvent.ProtoReflect.Descriptor instead.
 func (*MachineEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{81}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *MachineEvent) GetInstanceId() string {
@@ -6562,14 +6618,16 @@ type MachineState struct {
 	// The stored assignment; absent: there is none.
 	Assignment *AssignmentState `protobuf:"bytes,4,opt,name=assignment,proto3" json:"assignment,omitempty"`
 	// Version of the agent's build; empty: it was not connected since the leader began.
-	AgentVersion  string `protobuf:"bytes,5,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	AgentVersion string `protobuf:"bytes,5,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	// Hash of the template that the leader has the host prepare; empty: none.
+	PrebuildHash  string `protobuf:"bytes,6,opt,name=prebuild_hash,json=prebuildHash,proto3" json:"prebuild_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MachineState) Reset() {
 	*x = MachineState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[82]
+	mi := &file_nstance_v1_operator_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6581,7 +6639,7 @@ func (x *MachineState) String() string {
 func (*MachineState) ProtoMessage() {}
 
 func (x *MachineState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[82]
+	mi := &file_nstance_v1_operator_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6594,7 +6652,7 @@ func (x *MachineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineState.ProtoReflect.Descriptor instead.
 func (*MachineState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{82}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *MachineState) GetConnected() bool {
@@ -6632,6 +6690,13 @@ func (x *MachineState) GetAgentVersion() string {
 	return ""
 }
 
+func (x *MachineState) GetPrebuildHash() string {
+	if x != nil {
+		return x.PrebuildHash
+	}
+	return ""
+}
+
 // AssignmentState is a stored assignment without its template.
 type AssignmentState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6662,7 +6727,7 @@ type AssignmentState struct {
 
 func (x *AssignmentState) Reset() {
 	*x = AssignmentState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[83]
+	mi := &file_nstance_v1_operator_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6674,7 +6739,7 @@ func (x *AssignmentState) String() string {
 func (*AssignmentState) ProtoMessage() {}
 
 func (x *AssignmentState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[83]
+	mi := &file_nstance_v1_operator_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6687,7 +6752,7 @@ func (x *AssignmentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentState.ProtoReflect.Descriptor instead.
 func (*AssignmentState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{83}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *AssignmentState) GetMachineName() string {
@@ -7305,7 +7370,11 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"instanceId\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12\x19\n" +
 	"\bnode_uid\x18\x03 \x01(\tR\anodeUid\x12\x17\n" +
-	"\aboot_id\x18\x04 \x01(\tR\x06bootId\"{\n" +
+	"\aboot_id\x18\x04 \x01(\tR\x06bootId\"n\n" +
+	"\x12PutPrebuildRequest\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x127\n" +
+	"\bprebuild\x18\x02 \x01(\v2\x1b.nstance.v1.MachinePrebuildR\bprebuild\"{\n" +
 	"\x0eSetHoldRequest\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x16\n" +
@@ -7359,7 +7428,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x122\n" +
-	"\amachine\x18\x03 \x01(\v2\x18.nstance.v1.MachineStateR\amachine\"\xfe\x01\n" +
+	"\amachine\x18\x03 \x01(\v2\x18.nstance.v1.MachineStateR\amachine\"\xa3\x02\n" +
 	"\fMachineState\x12\x1c\n" +
 	"\tconnected\x18\x01 \x01(\bR\tconnected\x121\n" +
 	"\x06status\x18\x02 \x01(\v2\x19.nstance.v1.MachineStatusR\x06status\x12;\n" +
@@ -7368,7 +7437,8 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"assignment\x18\x04 \x01(\v2\x1b.nstance.v1.AssignmentStateR\n" +
 	"assignment\x12#\n" +
-	"\ragent_version\x18\x05 \x01(\tR\fagentVersion\"\xeb\x03\n" +
+	"\ragent_version\x18\x05 \x01(\tR\fagentVersion\x12#\n" +
+	"\rprebuild_hash\x18\x06 \x01(\tR\fprebuildHash\"\xeb\x03\n" +
 	"\x0fAssignmentState\x12!\n" +
 	"\fmachine_name\x18\x01 \x01(\tR\vmachineName\x12\x1f\n" +
 	"\vmachine_uid\x18\x02 \x01(\tR\n" +
@@ -7387,7 +7457,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x17OPERATION_STATE_PENDING\x10\x01\x12\x1f\n" +
 	"\x1bOPERATION_STATE_IN_PROGRESS\x10\x02\x12\x1c\n" +
 	"\x18OPERATION_STATE_COMPLETE\x10\x03\x12\x1a\n" +
-	"\x16OPERATION_STATE_FAILED\x10\x042\x82\x15\n" +
+	"\x16OPERATION_STATE_FAILED\x10\x042\xc9\x15\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10RenewCertificate\x12#.nstance.v1.RenewCertificateRequest\x1a$.nstance.v1.RenewCertificateResponse\x12N\n" +
 	"\x0fGetConfigStatus\x12\x16.google.protobuf.Empty\x1a#.nstance.v1.GetConfigStatusResponse\x12J\n" +
@@ -7418,7 +7488,8 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x0fGetTenantStatus\x12\".nstance.v1.GetTenantStatusRequest\x1a\x18.nstance.v1.TenantStatus\x12I\n" +
 	"\rPutAssignment\x12 .nstance.v1.PutAssignmentRequest\x1a\x16.google.protobuf.Empty\x12O\n" +
 	"\x10DeleteAssignment\x12#.nstance.v1.DeleteAssignmentRequest\x1a\x16.google.protobuf.Empty\x12E\n" +
-	"\vConfirmNode\x12\x1e.nstance.v1.ConfirmNodeRequest\x1a\x16.google.protobuf.Empty\x127\n" +
+	"\vConfirmNode\x12\x1e.nstance.v1.ConfirmNodeRequest\x1a\x16.google.protobuf.Empty\x12E\n" +
+	"\vPutPrebuild\x12\x1e.nstance.v1.PutPrebuildRequest\x1a\x16.google.protobuf.Empty\x127\n" +
 	"\aSetHold\x12\x1a.nstance.v1.SetHoldRequest\x1a\x10.nstance.v1.Hold\x12A\n" +
 	"\tClearHold\x12\x1c.nstance.v1.ClearHoldRequest\x1a\x16.google.protobuf.Empty\x12P\n" +
 	"\x0eStartOperation\x12!.nstance.v1.StartOperationRequest\x1a\x1b.nstance.v1.OperationStatus\x12L\n" +
@@ -7442,7 +7513,7 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_nstance_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
 var file_nstance_v1_operator_proto_goTypes = []any{
 	(OperationState)(0),                 // 0: nstance.v1.OperationState
 	(*StringMap)(nil),                   // 1: nstance.v1.StringMap
@@ -7518,43 +7589,45 @@ var file_nstance_v1_operator_proto_goTypes = []any{
 	(*PutAssignmentRequest)(nil),        // 71: nstance.v1.PutAssignmentRequest
 	(*DeleteAssignmentRequest)(nil),     // 72: nstance.v1.DeleteAssignmentRequest
 	(*ConfirmNodeRequest)(nil),          // 73: nstance.v1.ConfirmNodeRequest
-	(*SetHoldRequest)(nil),              // 74: nstance.v1.SetHoldRequest
-	(*ClearHoldRequest)(nil),            // 75: nstance.v1.ClearHoldRequest
-	(*StartOperationRequest)(nil),       // 76: nstance.v1.StartOperationRequest
-	(*GetOperationRequest)(nil),         // 77: nstance.v1.GetOperationRequest
-	(*CancelOperationRequest)(nil),      // 78: nstance.v1.CancelOperationRequest
-	(*OperationStatus)(nil),             // 79: nstance.v1.OperationStatus
-	(*OperationMark)(nil),               // 80: nstance.v1.OperationMark
-	(*WatchMachinesRequest)(nil),        // 81: nstance.v1.WatchMachinesRequest
-	(*MachineEvent)(nil),                // 82: nstance.v1.MachineEvent
-	(*MachineState)(nil),                // 83: nstance.v1.MachineState
-	(*AssignmentState)(nil),             // 84: nstance.v1.AssignmentState
-	nil,                                 // 85: nstance.v1.StringMap.ValuesEntry
-	nil,                                 // 86: nstance.v1.DemandLimits.GpuEntry
-	nil,                                 // 87: nstance.v1.NodeSettings.LabelsEntry
-	nil,                                 // 88: nstance.v1.NodeSettings.ReservedEntry
-	nil,                                 // 89: nstance.v1.GroupStatus.VarsEntry
-	nil,                                 // 90: nstance.v1.GroupStatus.CapacityEntry
-	nil,                                 // 91: nstance.v1.DemandUsage.GpuEntry
-	nil,                                 // 92: nstance.v1.DemandNeed.AmountsEntry
-	nil,                                 // 93: nstance.v1.DemandNeed.MinUnitEntry
-	nil,                                 // 94: nstance.v1.DemandNeed.MissingEntry
-	nil,                                 // 95: nstance.v1.StartOperationRequest.ParametersEntry
-	nil,                                 // 96: nstance.v1.OperationStatus.ResultsEntry
-	(*timestamppb.Timestamp)(nil),       // 97: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 98: google.protobuf.Duration
-	(*MachineAssignment)(nil),           // 99: nstance.v1.MachineAssignment
-	(*MachineCredential)(nil),           // 100: nstance.v1.MachineCredential
-	(*MachineStatus)(nil),               // 101: nstance.v1.MachineStatus
-	(MachineMode)(0),                    // 102: nstance.v1.MachineMode
-	(*MachineConfigurationVersion)(nil), // 103: nstance.v1.MachineConfigurationVersion
-	(*NodeConfirmed)(nil),               // 104: nstance.v1.NodeConfirmed
-	(*emptypb.Empty)(nil),               // 105: google.protobuf.Empty
+	(*PutPrebuildRequest)(nil),          // 74: nstance.v1.PutPrebuildRequest
+	(*SetHoldRequest)(nil),              // 75: nstance.v1.SetHoldRequest
+	(*ClearHoldRequest)(nil),            // 76: nstance.v1.ClearHoldRequest
+	(*StartOperationRequest)(nil),       // 77: nstance.v1.StartOperationRequest
+	(*GetOperationRequest)(nil),         // 78: nstance.v1.GetOperationRequest
+	(*CancelOperationRequest)(nil),      // 79: nstance.v1.CancelOperationRequest
+	(*OperationStatus)(nil),             // 80: nstance.v1.OperationStatus
+	(*OperationMark)(nil),               // 81: nstance.v1.OperationMark
+	(*WatchMachinesRequest)(nil),        // 82: nstance.v1.WatchMachinesRequest
+	(*MachineEvent)(nil),                // 83: nstance.v1.MachineEvent
+	(*MachineState)(nil),                // 84: nstance.v1.MachineState
+	(*AssignmentState)(nil),             // 85: nstance.v1.AssignmentState
+	nil,                                 // 86: nstance.v1.StringMap.ValuesEntry
+	nil,                                 // 87: nstance.v1.DemandLimits.GpuEntry
+	nil,                                 // 88: nstance.v1.NodeSettings.LabelsEntry
+	nil,                                 // 89: nstance.v1.NodeSettings.ReservedEntry
+	nil,                                 // 90: nstance.v1.GroupStatus.VarsEntry
+	nil,                                 // 91: nstance.v1.GroupStatus.CapacityEntry
+	nil,                                 // 92: nstance.v1.DemandUsage.GpuEntry
+	nil,                                 // 93: nstance.v1.DemandNeed.AmountsEntry
+	nil,                                 // 94: nstance.v1.DemandNeed.MinUnitEntry
+	nil,                                 // 95: nstance.v1.DemandNeed.MissingEntry
+	nil,                                 // 96: nstance.v1.StartOperationRequest.ParametersEntry
+	nil,                                 // 97: nstance.v1.OperationStatus.ResultsEntry
+	(*timestamppb.Timestamp)(nil),       // 98: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 99: google.protobuf.Duration
+	(*MachineAssignment)(nil),           // 100: nstance.v1.MachineAssignment
+	(*MachineCredential)(nil),           // 101: nstance.v1.MachineCredential
+	(*MachinePrebuild)(nil),             // 102: nstance.v1.MachinePrebuild
+	(*MachineStatus)(nil),               // 103: nstance.v1.MachineStatus
+	(MachineMode)(0),                    // 104: nstance.v1.MachineMode
+	(*MachineConfigurationVersion)(nil), // 105: nstance.v1.MachineConfigurationVersion
+	(*NodeConfirmed)(nil),               // 106: nstance.v1.NodeConfirmed
+	(*emptypb.Empty)(nil),               // 107: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	85,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	97,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	97,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	86,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	98,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	98,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
 	9,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
 	26,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
 	1,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
@@ -7565,29 +7638,29 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	20,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
 	17,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	2,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
-	98,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
-	98,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
-	98,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
-	98,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	99,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	99,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	99,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	99,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
 	13,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
 	14,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
 	15,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
 	16,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
-	86,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
-	98,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	87,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	99,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
 	19,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
 	19,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
 	18,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
 	19,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
 	19,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
-	87,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	88,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
 	21,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
 	21,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
-	88,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	89,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
 	11,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	89,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	98,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	90,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	90,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	99,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	91,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
 	28,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	11,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
 	45,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
@@ -7596,153 +7669,156 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	20,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
 	17,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	27,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
-	91,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
+	92,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
 	1,   // 45: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
 	2,   // 46: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
 	29,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	97,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	97,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	97,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	98,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	98,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	98,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
 	38,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
 	37,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
 	36,  // 53: nstance.v1.InstanceStatus.hold:type_name -> nstance.v1.Hold
-	97,  // 54: nstance.v1.Hold.until:type_name -> google.protobuf.Timestamp
-	97,  // 55: nstance.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	97,  // 56: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	98,  // 54: nstance.v1.Hold.until:type_name -> google.protobuf.Timestamp
+	98,  // 55: nstance.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	98,  // 56: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
 	35,  // 57: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	97,  // 58: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	97,  // 59: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	97,  // 60: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	98,  // 58: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	98,  // 59: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	98,  // 60: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
 	26,  // 61: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
 	35,  // 62: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
 	48,  // 63: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
 	49,  // 64: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
 	49,  // 65: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	97,  // 66: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	97,  // 67: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	97,  // 68: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	97,  // 69: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	98,  // 66: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	98,  // 67: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	98,  // 68: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	98,  // 69: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
 	51,  // 70: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	97,  // 71: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	97,  // 72: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	97,  // 73: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	97,  // 74: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	97,  // 75: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	98,  // 71: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	98,  // 72: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	98,  // 73: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	98,  // 74: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	98,  // 75: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
 	59,  // 76: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	97,  // 77: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	98,  // 77: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
 	26,  // 78: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	97,  // 79: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	97,  // 80: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	98,  // 79: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	98,  // 80: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
 	35,  // 81: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	97,  // 82: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	98,  // 82: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
 	68,  // 83: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
 	69,  // 84: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
 	70,  // 85: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
 	66,  // 86: nstance.v1.GetDemandResponse.explanation:type_name -> nstance.v1.DemandExplanation
-	97,  // 87: nstance.v1.DemandExplanation.blocked_until:type_name -> google.protobuf.Timestamp
+	98,  // 87: nstance.v1.DemandExplanation.blocked_until:type_name -> google.protobuf.Timestamp
 	67,  // 88: nstance.v1.DemandExplanation.offers:type_name -> nstance.v1.DemandOffer
-	97,  // 89: nstance.v1.DemandOffer.until:type_name -> google.protobuf.Timestamp
-	92,  // 90: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
-	93,  // 91: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
-	94,  // 92: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
-	97,  // 93: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
-	97,  // 94: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
-	99,  // 95: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
-	100, // 96: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
-	97,  // 97: nstance.v1.SetHoldRequest.until:type_name -> google.protobuf.Timestamp
-	95,  // 98: nstance.v1.StartOperationRequest.parameters:type_name -> nstance.v1.StartOperationRequest.ParametersEntry
-	97,  // 99: nstance.v1.StartOperationRequest.deadline:type_name -> google.protobuf.Timestamp
-	0,   // 100: nstance.v1.OperationStatus.state:type_name -> nstance.v1.OperationState
-	96,  // 101: nstance.v1.OperationStatus.results:type_name -> nstance.v1.OperationStatus.ResultsEntry
-	97,  // 102: nstance.v1.OperationStatus.started_at:type_name -> google.protobuf.Timestamp
-	97,  // 103: nstance.v1.OperationStatus.finished_at:type_name -> google.protobuf.Timestamp
-	97,  // 104: nstance.v1.OperationStatus.deadline:type_name -> google.protobuf.Timestamp
-	80,  // 105: nstance.v1.OperationStatus.marks:type_name -> nstance.v1.OperationMark
-	97,  // 106: nstance.v1.OperationMark.at:type_name -> google.protobuf.Timestamp
-	83,  // 107: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
-	101, // 108: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
-	97,  // 109: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
-	84,  // 110: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
-	102, // 111: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
-	103, // 112: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	97,  // 113: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
-	104, // 114: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
-	97,  // 115: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
-	3,   // 116: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	105, // 117: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	105, // 118: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	7,   // 119: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	105, // 120: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	22,  // 121: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	25,  // 122: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	23,  // 123: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	30,  // 124: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	32,  // 125: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	34,  // 126: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	39,  // 127: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	41,  // 128: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	105, // 129: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	43,  // 130: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	44,  // 131: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	46,  // 132: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	64,  // 133: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
-	105, // 134: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	52,  // 135: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	53,  // 136: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	55,  // 137: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	57,  // 138: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	71,  // 139: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
-	72,  // 140: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
-	73,  // 141: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
-	74,  // 142: nstance.v1.OperatorService.SetHold:input_type -> nstance.v1.SetHoldRequest
-	75,  // 143: nstance.v1.OperatorService.ClearHold:input_type -> nstance.v1.ClearHoldRequest
-	76,  // 144: nstance.v1.OperatorService.StartOperation:input_type -> nstance.v1.StartOperationRequest
-	77,  // 145: nstance.v1.OperatorService.GetOperation:input_type -> nstance.v1.GetOperationRequest
-	78,  // 146: nstance.v1.OperatorService.CancelOperation:input_type -> nstance.v1.CancelOperationRequest
-	105, // 147: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	61,  // 148: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	105, // 149: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	81,  // 150: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
-	4,   // 151: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	5,   // 152: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	6,   // 153: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	8,   // 154: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	10,  // 155: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	26,  // 156: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	105, // 157: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	24,  // 158: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	31,  // 159: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	33,  // 160: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	35,  // 161: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	40,  // 162: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	105, // 163: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	42,  // 164: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	45,  // 165: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	105, // 166: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	47,  // 167: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	65,  // 168: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
-	50,  // 169: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	35,  // 170: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	54,  // 171: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	56,  // 172: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	58,  // 173: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	105, // 174: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
-	105, // 175: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
-	105, // 176: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
-	36,  // 177: nstance.v1.OperatorService.SetHold:output_type -> nstance.v1.Hold
-	105, // 178: nstance.v1.OperatorService.ClearHold:output_type -> google.protobuf.Empty
-	79,  // 179: nstance.v1.OperatorService.StartOperation:output_type -> nstance.v1.OperationStatus
-	79,  // 180: nstance.v1.OperatorService.GetOperation:output_type -> nstance.v1.OperationStatus
-	79,  // 181: nstance.v1.OperatorService.CancelOperation:output_type -> nstance.v1.OperationStatus
-	60,  // 182: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	62,  // 183: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	63,  // 184: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	82,  // 185: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
-	151, // [151:186] is the sub-list for method output_type
-	116, // [116:151] is the sub-list for method input_type
-	116, // [116:116] is the sub-list for extension type_name
-	116, // [116:116] is the sub-list for extension extendee
-	0,   // [0:116] is the sub-list for field type_name
+	98,  // 89: nstance.v1.DemandOffer.until:type_name -> google.protobuf.Timestamp
+	93,  // 90: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
+	94,  // 91: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
+	95,  // 92: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
+	98,  // 93: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
+	98,  // 94: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
+	100, // 95: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
+	101, // 96: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
+	102, // 97: nstance.v1.PutPrebuildRequest.prebuild:type_name -> nstance.v1.MachinePrebuild
+	98,  // 98: nstance.v1.SetHoldRequest.until:type_name -> google.protobuf.Timestamp
+	96,  // 99: nstance.v1.StartOperationRequest.parameters:type_name -> nstance.v1.StartOperationRequest.ParametersEntry
+	98,  // 100: nstance.v1.StartOperationRequest.deadline:type_name -> google.protobuf.Timestamp
+	0,   // 101: nstance.v1.OperationStatus.state:type_name -> nstance.v1.OperationState
+	97,  // 102: nstance.v1.OperationStatus.results:type_name -> nstance.v1.OperationStatus.ResultsEntry
+	98,  // 103: nstance.v1.OperationStatus.started_at:type_name -> google.protobuf.Timestamp
+	98,  // 104: nstance.v1.OperationStatus.finished_at:type_name -> google.protobuf.Timestamp
+	98,  // 105: nstance.v1.OperationStatus.deadline:type_name -> google.protobuf.Timestamp
+	81,  // 106: nstance.v1.OperationStatus.marks:type_name -> nstance.v1.OperationMark
+	98,  // 107: nstance.v1.OperationMark.at:type_name -> google.protobuf.Timestamp
+	84,  // 108: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
+	103, // 109: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
+	98,  // 110: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
+	85,  // 111: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
+	104, // 112: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
+	105, // 113: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	98,  // 114: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
+	106, // 115: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
+	98,  // 116: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
+	3,   // 117: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	107, // 118: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	107, // 119: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	7,   // 120: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	107, // 121: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	22,  // 122: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	25,  // 123: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	23,  // 124: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	30,  // 125: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	32,  // 126: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	34,  // 127: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	39,  // 128: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	41,  // 129: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	107, // 130: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	43,  // 131: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	44,  // 132: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	46,  // 133: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	64,  // 134: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
+	107, // 135: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	52,  // 136: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	53,  // 137: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	55,  // 138: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	57,  // 139: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	71,  // 140: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
+	72,  // 141: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
+	73,  // 142: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
+	74,  // 143: nstance.v1.OperatorService.PutPrebuild:input_type -> nstance.v1.PutPrebuildRequest
+	75,  // 144: nstance.v1.OperatorService.SetHold:input_type -> nstance.v1.SetHoldRequest
+	76,  // 145: nstance.v1.OperatorService.ClearHold:input_type -> nstance.v1.ClearHoldRequest
+	77,  // 146: nstance.v1.OperatorService.StartOperation:input_type -> nstance.v1.StartOperationRequest
+	78,  // 147: nstance.v1.OperatorService.GetOperation:input_type -> nstance.v1.GetOperationRequest
+	79,  // 148: nstance.v1.OperatorService.CancelOperation:input_type -> nstance.v1.CancelOperationRequest
+	107, // 149: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	61,  // 150: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	107, // 151: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	82,  // 152: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
+	4,   // 153: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	5,   // 154: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	6,   // 155: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	8,   // 156: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	10,  // 157: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	26,  // 158: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	107, // 159: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	24,  // 160: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	31,  // 161: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	33,  // 162: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	35,  // 163: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	40,  // 164: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	107, // 165: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	42,  // 166: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	45,  // 167: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	107, // 168: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	47,  // 169: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	65,  // 170: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
+	50,  // 171: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	35,  // 172: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	54,  // 173: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	56,  // 174: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	58,  // 175: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	107, // 176: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
+	107, // 177: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
+	107, // 178: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
+	107, // 179: nstance.v1.OperatorService.PutPrebuild:output_type -> google.protobuf.Empty
+	36,  // 180: nstance.v1.OperatorService.SetHold:output_type -> nstance.v1.Hold
+	107, // 181: nstance.v1.OperatorService.ClearHold:output_type -> google.protobuf.Empty
+	80,  // 182: nstance.v1.OperatorService.StartOperation:output_type -> nstance.v1.OperationStatus
+	80,  // 183: nstance.v1.OperatorService.GetOperation:output_type -> nstance.v1.OperationStatus
+	80,  // 184: nstance.v1.OperatorService.CancelOperation:output_type -> nstance.v1.OperationStatus
+	60,  // 185: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	62,  // 186: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	63,  // 187: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	83,  // 188: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
+	153, // [153:189] is the sub-list for method output_type
+	117, // [117:153] is the sub-list for method input_type
+	117, // [117:117] is the sub-list for extension type_name
+	117, // [117:117] is the sub-list for extension extendee
+	0,   // [0:117] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
@@ -7777,7 +7853,7 @@ func file_nstance_v1_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   96,
+			NumMessages:   97,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

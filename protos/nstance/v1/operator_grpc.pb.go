@@ -46,6 +46,7 @@ const (
 	OperatorService_PutAssignment_FullMethodName      = "/nstance.v1.OperatorService/PutAssignment"
 	OperatorService_DeleteAssignment_FullMethodName   = "/nstance.v1.OperatorService/DeleteAssignment"
 	OperatorService_ConfirmNode_FullMethodName        = "/nstance.v1.OperatorService/ConfirmNode"
+	OperatorService_PutPrebuild_FullMethodName        = "/nstance.v1.OperatorService/PutPrebuild"
 	OperatorService_SetHold_FullMethodName            = "/nstance.v1.OperatorService/SetHold"
 	OperatorService_ClearHold_FullMethodName          = "/nstance.v1.OperatorService/ClearHold"
 	OperatorService_StartOperation_FullMethodName     = "/nstance.v1.OperatorService/StartOperation"
@@ -157,6 +158,14 @@ type OperatorServiceClient interface {
 	// the assignment, whose credential is forgotten. FailedPrecondition: the epoch is not that
 	// of the stored assignment; NotFound: there is none.
 	ConfirmNode(ctx context.Context, in *ConfirmNodeRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// PutPrebuild has the host of an instance prepare a machine in the background while the one
+	// that it has goes on. The last one counts, and no prebuild takes back what was asked for.
+	// The leader has it in memory alone: after a change of leader MachineState.prebuild_hash is
+	// empty, and it is put again as long as MachineStatus.prebuild does not say that it is over.
+	// FailedPrecondition: the agent of the instance is not connected, its host cannot prepare
+	// machines, or the instance is leaving; InvalidArgument: something is missing or above its
+	// limit.
+	PutPrebuild(ctx context.Context, in *PutPrebuildRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// SetHold says that an instance may be silent or switched off for a while, because an
 	// operation goes on at its machine: until the hold ends, missing reports and a stopped
 	// machine are no failure, and the instance is not replaced by choice. It is durable when the
@@ -475,6 +484,16 @@ func (c *operatorServiceClient) ConfirmNode(ctx context.Context, in *ConfirmNode
 	return out, nil
 }
 
+func (c *operatorServiceClient) PutPrebuild(ctx context.Context, in *PutPrebuildRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, OperatorService_PutPrebuild_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) SetHold(ctx context.Context, in *SetHoldRequest, opts ...grpc.CallOption) (*Hold, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Hold)
@@ -701,6 +720,14 @@ type OperatorServiceServer interface {
 	// the assignment, whose credential is forgotten. FailedPrecondition: the epoch is not that
 	// of the stored assignment; NotFound: there is none.
 	ConfirmNode(context.Context, *ConfirmNodeRequest) (*emptypb.Empty, error)
+	// PutPrebuild has the host of an instance prepare a machine in the background while the one
+	// that it has goes on. The last one counts, and no prebuild takes back what was asked for.
+	// The leader has it in memory alone: after a change of leader MachineState.prebuild_hash is
+	// empty, and it is put again as long as MachineStatus.prebuild does not say that it is over.
+	// FailedPrecondition: the agent of the instance is not connected, its host cannot prepare
+	// machines, or the instance is leaving; InvalidArgument: something is missing or above its
+	// limit.
+	PutPrebuild(context.Context, *PutPrebuildRequest) (*emptypb.Empty, error)
 	// SetHold says that an instance may be silent or switched off for a while, because an
 	// operation goes on at its machine: until the hold ends, missing reports and a stopped
 	// machine are no failure, and the instance is not replaced by choice. It is durable when the
@@ -836,6 +863,9 @@ func (UnimplementedOperatorServiceServer) DeleteAssignment(context.Context, *Del
 }
 func (UnimplementedOperatorServiceServer) ConfirmNode(context.Context, *ConfirmNodeRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConfirmNode not implemented")
+}
+func (UnimplementedOperatorServiceServer) PutPrebuild(context.Context, *PutPrebuildRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutPrebuild not implemented")
 }
 func (UnimplementedOperatorServiceServer) SetHold(context.Context, *SetHoldRequest) (*Hold, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetHold not implemented")
@@ -1353,6 +1383,24 @@ func _OperatorService_ConfirmNode_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_PutPrebuild_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutPrebuildRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).PutPrebuild(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_PutPrebuild_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).PutPrebuild(ctx, req.(*PutPrebuildRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_SetHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetHoldRequest)
 	if err := dec(in); err != nil {
@@ -1597,6 +1645,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ConfirmNode",
 			Handler:    _OperatorService_ConfirmNode_Handler,
+		},
+		{
+			MethodName: "PutPrebuild",
+			Handler:    _OperatorService_PutPrebuild_Handler,
 		},
 		{
 			MethodName: "SetHold",
