@@ -155,14 +155,21 @@ func (p *Paver) Take(ctx context.Context, w *nstancev1.MachineWork) error {
 		err = p.takeOrder(ctx, w.Operation)
 	case *nstancev1.MachineWork_CancelOperation:
 		err = p.cancelOrder(ctx, w.CancelOperation.GetId())
+	case *nstancev1.MachineWork_Prebuild:
+		err = background{p}.takePrebuild(w.Prebuild)
 	default:
 		err = errors.New("work of an unknown kind is ignored")
 	}
+	poke(p.wake)
+	return err
+}
+
+// poke has a loop look again.
+func poke(wake chan<- struct{}) {
 	select {
-	case p.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
-	return err
 }
 
 func (p *Paver) takeAssignment(ctx context.Context, m *nstancev1.MachineAssignment) error {

@@ -345,6 +345,9 @@ func (p *Paver) perform(ctx context.Context, r operation.Record, step operation.
 func (p *Paver) do(ctx context.Context, r *operation.Record, step operation.Step, v transition.View) error {
 	e, slot := p.opts.Executor, v.Journal.Active
 	limit := machineLimit + r.Grace()
+	if makesWayFor(step.Kind) {
+		background{p}.halt(ctx, step.Reason)
+	}
 	switch step.Kind {
 	case operation.RestartUnit:
 		limit = unitLimit

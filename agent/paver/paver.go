@@ -43,6 +43,8 @@ type Options struct {
 	Host Host
 	// Executor carries operations out; nil: none is taken.
 	Executor Executor
+	// Preparer prepares machines in the background; nil: none is.
+	Preparer Preparer
 	Dir      string // of the journal and the last assignment
 	RunDir   string // of the credential: on a file system in memory
 	Version  string
@@ -66,15 +68,17 @@ type Paver struct {
 	journal journal.File
 	wake    chan struct{} // has room for one
 
-	mu       sync.Mutex
-	inbox    inbox
-	orders   orders
-	state    journal.Journal // as it was last written
-	step     transition.Step
-	cancel   context.CancelCauseFunc  // of the step that is being carried out
-	status   *nstancev1.MachineStatus // nil until the host was looked at
-	changed  chan struct{}            // closed when status is replaced
-	problems map[string]string
+	mu     sync.Mutex
+	inbox  inbox
+	orders orders
+	// preparing is what is prepared in the background.
+	preparing preparing
+	state     journal.Journal // as it was last written
+	step      transition.Step
+	cancel    context.CancelCauseFunc  // of the step that is being carried out
+	status    *nstancev1.MachineStatus // nil until the host was looked at
+	changed   chan struct{}            // closed when status is replaced
+	problems  map[string]string
 	// progressed is when a report last said how far a step is.
 	progressed time.Time
 }
@@ -120,6 +124,7 @@ func (p *Paver) Run(ctx context.Context) error {
 	}
 	p.opts.Log.InfoContext(ctx, "journal read", "fresh", fresh, "epoch", j.Epoch, "active", j.Active, "transition", j.Transition != nil)
 	p.setState(j)
+	defer background{p}.halt(ctx, "the process ends")
 	var idle time.Time
 	for ctx.Err() == nil {
 		idle = p.pass(ctx, idle)
@@ -137,6 +142,7 @@ func (p *Paver) pass(ctx context.Context, idle time.Time) time.Time {
 		return idle
 	}
 	p.solved("AssignmentNotWritten")
+	background{p}.prepare(ctx)
 	v, seen, err := p.view(ctx, idle)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -184,6 +190,9 @@ func (p *Paver) carryOut(ctx context.Context, v transition.View, step transition
 	limited, stop, ok := p.begin(ctx, v, step)
 	if !ok {
 		return time.Time{} // an assignment has come since the host was looked at
+	}
+	if makesWay(step.Kind) {
+		background{p}.halt(ctx, step.Reason)
 	}
 	w := host.Work{Step: step, Journal: v.Journal, Assignment: v.Assignment, Credential: p.credential(v)}
 	result, err := p.opts.Host.Do(limited, w)

@@ -127,7 +127,7 @@ func (w *world) start() {
 		Policy: func() (policy.Policy, error) { return policy.Parse([]byte(w.policy.Load().(string))) },
 	})
 	p, err := paver.New(paver.Options{
-		Host: slowHost{h, w}, Executor: does, Dir: filepath.Join(w.dir, state), RunDir: filepath.Join(w.dir, "run"), Version: "test", Log: log, Jitter: func() float64 { return 0 },
+		Host: slowHost{h, w}, Executor: does, Preparer: host.Background{Host: h}, Dir: filepath.Join(w.dir, state), RunDir: filepath.Join(w.dir, "run"), Version: "test", Log: log, Jitter: func() float64 { return 0 },
 	})
 	if err != nil {
 		w.t.Fatal(err)

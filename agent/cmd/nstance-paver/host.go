@@ -102,7 +102,7 @@ func (c config) open(ctx context.Context, log *slog.Logger) (*local, error) {
 		Dir: c.dir, Machines: c.machines, Runner: run, Mode: mode, Images: images, Policy: load, Reachable: reachable, Log: log,
 	})
 	doing := executor.New(executor.Options{Machines: l.host, Runner: run, Mode: mode, Policy: load, Log: log})
-	l.paver, err = paver.New(paver.Options{Host: l.host, Executor: doing, Dir: c.dir, RunDir: c.run, Version: version, Log: log})
+	l.paver, err = paver.New(paver.Options{Host: l.host, Executor: doing, Preparer: host.Background{Host: l.host}, Dir: c.dir, RunDir: c.run, Version: version, Log: log})
 	return l, err
 }
 

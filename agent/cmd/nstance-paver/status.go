@@ -126,6 +126,14 @@ func show(out io.Writer, s *nstancev1.MachineStatus, output string) error {
 	for _, d := range s.GetDrift() {
 		fmt.Fprintf(out, "drift: %s %s\n", d.GetPath(), word(d.GetKind().String(), "MACHINE_DRIFT_KIND_"))
 	}
+	if b := s.GetPrebuild(); b != nil {
+		fmt.Fprintf(out, "prebuild: %s-v%d %s: %s", b.GetConfiguration().GetName(), b.GetConfiguration().GetVersion(),
+			word(b.GetScope().String(), "MACHINE_PREBUILD_SCOPE_"), word(b.GetState().String(), "MACHINE_PREBUILD_STATE_"))
+		if b.GetLastError() != "" {
+			fmt.Fprintf(out, ": %s", b.GetLastError())
+		}
+		fmt.Fprintln(out)
+	}
 	for _, o := range s.GetOperations() {
 		fmt.Fprintf(out, "operation: %s %s: %s", o.GetName(), o.GetId(), word(o.GetState().String(), "MACHINE_OPERATION_STATE_"))
 		for _, part := range []string{o.GetReason(), o.GetMessage()} {

@@ -30,6 +30,9 @@ const (
 	Repave Mode = "Repave" // the Node was deleted: its kubelet is stopped at once
 	Adopt  Mode = "Adopt"  // the host runs this content already; nothing is built
 	Reset  Mode = "Reset"  // remove all that was built
+
+	// Prebuild prepares what a later one builds. It has no epoch.
+	Prebuild Mode = "Prebuild"
 )
 
 var modes = map[nstancev1.MachineMode]Mode{
@@ -37,6 +40,8 @@ var modes = map[nstancev1.MachineMode]Mode{
 	nstancev1.MachineMode_MACHINE_MODE_REPAVE: Repave,
 	nstancev1.MachineMode_MACHINE_MODE_ADOPT:  Adopt,
 	nstancev1.MachineMode_MACHINE_MODE_RESET:  Reset,
+
+	nstancev1.MachineMode_MACHINE_MODE_PREBUILD: Prebuild,
 }
 
 // Configuration names a version of a machine configuration. Hash is that of its template.
@@ -162,11 +167,14 @@ func Parse(text []byte) (Assignment, error) {
 func (a Assignment) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if a.Epoch < 1 {
+	switch {
+	case a.Mode == Prebuild && a.Epoch != 0:
+		bad("epoch: a prebuild has none, and not %d", a.Epoch)
+	case a.Mode != Prebuild && a.Epoch < 1:
 		bad("epoch: %d is less than 1", a.Epoch)
 	}
 	switch a.Mode {
-	case Pave, Repave, Adopt:
+	case Pave, Repave, Adopt, Prebuild:
 		if len(a.NodeName) > 253 || !nodeName.MatchString(a.NodeName) {
 			bad("nodeName: %.60q is not a DNS name in lower case", a.NodeName)
 		}
@@ -175,7 +183,7 @@ func (a Assignment) Validate() error {
 		}
 	case Reset:
 	default:
-		bad("mode: must be one of Pave, Repave, Adopt and Reset")
+		bad("mode: must be one of Pave, Repave, Adopt, Reset and Prebuild")
 	}
 	if len(a.MachineName) > 253 || len(a.MachineUID) > 128 || len(a.Configuration.Name) > 253 || len(a.Configuration.UID) > 128 {
 		bad("machineName, machineUid, configuration: a name or UID is longer than Kubernetes has any")

@@ -67,7 +67,7 @@ func (h *Host) build(ctx context.Context, w Work) error {
 	if err := os.MkdirAll(h.opts.Machines, 0o700); err != nil {
 		return fmt.Errorf("make directory of machines: %w", err)
 	}
-	if err := h.room(ctx, root); err != nil {
+	if err := h.room(ctx, root, keepFree/2); err != nil {
 		return err
 	}
 	if err := h.slots.Build(ctx, t.To, contents); err != nil {
@@ -77,13 +77,12 @@ func (h *Host) build(ctx context.Context, w Work) error {
 }
 
 // room says why a copy of a tree has no place on the disk of the machines: it is not begun then, as
-// the machine that runs would be the first to feel it.
-func (h *Host) room(ctx context.Context, dir string) error {
+// the machine that runs would be the first to feel it. What is needed counts what is to stay free.
+func (h *Host) room(ctx context.Context, dir string, need uint64) error {
 	available, _, err := h.opts.Disk.Free(h.opts.Machines)
 	if err != nil {
 		return err
 	}
-	need := uint64(keepFree / 2)
 	if !h.opts.Disk.Shares(dir, h.opts.Machines) {
 		usage, err := tree.Measure(ctx, dir)
 		if err != nil {

@@ -148,6 +148,50 @@ type Content struct {
 	Leader        Leader                   `json:"leader,omitzero"`
 }
 
+// Scope is how much is prepared of a machine.
+type Scope string
+
+// Scopes.
+const (
+	Images    Scope = "images" // what it is built from is fetched
+	WholeSlot Scope = "slot"   // and the idle slot is built
+)
+
+// PrebuildStage is how far a prebuild is.
+type PrebuildStage string
+
+// Stages of a prebuild.
+const (
+	PrebuildFetch  PrebuildStage = "fetch"
+	PrebuildBuild  PrebuildStage = "build"
+	PrebuildDone   PrebuildStage = "done"
+	PrebuildFailed PrebuildStage = "failed"
+)
+
+// Over reports whether nothing more is done.
+func (s PrebuildStage) Over() bool { return s == PrebuildDone || s == PrebuildFailed }
+
+// Prebuild is a machine that is prepared while another one runs (M64).
+type Prebuild struct {
+	Scope Scope         `json:"scope"`
+	Stage PrebuildStage `json:"stage"`
+	// Slot is the one that is being built, or that holds what was; None: neither.
+	Slot       Slot                  `json:"slot,omitempty"`
+	Since      time.Time             `json:"since"`            // when the stage began
+	Attempts   int                   `json:"attempts"`         // failures so far
+	RetryAt    time.Time             `json:"retryAt,omitzero"` // nothing is tried before
+	LastError  string                `json:"lastError,omitempty"`
+	Assignment assignment.Assignment `json:"assignment"`
+}
+
+// Hash is that of the content that is prepared; empty: none is.
+func (p *Prebuild) Hash() string {
+	if p == nil {
+		return ""
+	}
+	return p.Assignment.Configuration.Hash
+}
+
 // Leader is the first process of a node machine as the host sees it. The start time, in clock
 // ticks since the host's boot, and the host's boot tell it from a later process of that number.
 type Leader struct {
@@ -167,6 +211,7 @@ type Journal struct {
 	Hash       string            `json:"hash,omitempty"`     // of its template
 	Transition *Transition       `json:"transition,omitempty"`
 	Outcome    *Outcome          `json:"outcome,omitempty"`
+	Prebuild   *Prebuild         `json:"prebuild,omitempty"`
 	Contents   map[Slot]Content  `json:"contents,omitempty"`
 	Settings   map[string]string `json:"sysctlBackup,omitempty"` // the host's sysctls before the first change
 	Network    json.RawMessage   `json:"netBaseline,omitempty"`  // what the host's network had before the first boot
@@ -196,6 +241,10 @@ func (j Journal) Clone() Journal {
 	if j.Outcome != nil {
 		o := *j.Outcome
 		j.Outcome = &o
+	}
+	if j.Prebuild != nil {
+		p := *j.Prebuild
+		j.Prebuild = &p
 	}
 	if j.Contents != nil {
 		contents := make(map[Slot]Content, len(j.Contents))
@@ -231,7 +280,32 @@ func (j Journal) Validate() error {
 	if t := j.Transition; t != nil {
 		errs = append(errs, t.validate(j)...)
 	}
+	if p := j.Prebuild; p != nil {
+		errs = append(errs, p.validate(j)...)
+	}
 	return errors.Join(errs...)
+}
+
+func (p *Prebuild) validate(j Journal) (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("prebuild."+format, args...)) }
+	if p.Scope != Images && p.Scope != WholeSlot {
+		bad("scope: %.20q must be one of images and slot", p.Scope)
+	}
+	switch p.Stage {
+	case PrebuildFetch, PrebuildBuild, PrebuildDone, PrebuildFailed:
+	default:
+		bad("stage: %.20q is unknown", p.Stage)
+	}
+	if !p.Slot.valid() || p.Slot != None && p.Slot == j.Active || p.Stage == PrebuildBuild && p.Slot == None {
+		bad("slot: %.20q must be one that is not the active one", p.Slot)
+	}
+	if p.Assignment.Mode != assignment.Prebuild {
+		bad("assignment.mode: %.20q must be Prebuild", p.Assignment.Mode)
+	}
+	if err := p.Assignment.Validate(); err != nil {
+		bad("assignment: %w", err)
+	}
+	return errs
 }
 
 func (t *Transition) validate(j Journal) (errs []error) {

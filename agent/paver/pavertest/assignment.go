@@ -44,7 +44,18 @@ func Credential(epoch int64, sequence int32, token string, until time.Time) *nst
 	return &nstancev1.MachineCredential{Epoch: epoch, Sequence: sequence, Token: token, ExpiresAt: timestamppb.New(until)}
 }
 
-// Work wraps an assignment, a credential, a confirmation, an operation or its cancellation.
+// Prebuild has the content prepared that a digit names; the whole slot, or what it is built from.
+func Prebuild(digit string, slot bool) *nstancev1.MachinePrebuild {
+	a := Assignment(0, nstancev1.MachineMode_MACHINE_MODE_PREBUILD, digit)
+	a.Configuration.Version = 7
+	p := &nstancev1.MachinePrebuild{Assignment: a, Scope: nstancev1.MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_IMAGES}
+	if slot {
+		p.Scope = nstancev1.MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_SLOT
+	}
+	return p
+}
+
+// Work wraps an assignment, a credential, a confirmation, an operation or its cancellation, or a prebuild.
 func Work(message any) *nstancev1.MachineWork {
 	switch m := message.(type) {
 	case *nstancev1.MachineAssignment:
@@ -57,6 +68,8 @@ func Work(message any) *nstancev1.MachineWork {
 		return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_Operation{Operation: m}}
 	case *nstancev1.MachineOrderCancel:
 		return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_CancelOperation{CancelOperation: m}}
+	case *nstancev1.MachinePrebuild:
+		return &nstancev1.MachineWork{Work: &nstancev1.MachineWork_Prebuild{Prebuild: m}}
 	}
 	panic(fmt.Sprintf("%T is no work", message))
 }

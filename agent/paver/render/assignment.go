@@ -21,7 +21,7 @@ func (r *renderer) assignment() {
 	if id := r.a.GetProviderId(); len(id) > 512 || !printable.MatchString(id) {
 		r.problem("providerID", "%q must be at most 512 characters without blanks", id)
 	}
-	if r.a.GetEpoch() < 1 {
+	if r.a.GetEpoch() < 1 && r.a.GetMode() != nstancev1.MachineMode_MACHINE_MODE_PREBUILD {
 		r.problem("epoch", "%d must be at least 1", r.a.GetEpoch())
 	}
 	c := r.a.GetConfiguration()

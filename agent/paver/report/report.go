@@ -56,7 +56,7 @@ func Status(in Input) *nstancev1.MachineStatus {
 		CredentialSequence: in.Sequence, CredentialNeeded: credentialNeeded(in),
 		Preflight: in.Around.Preflight, Executors: in.Around.Executors, Drift: in.Around.Drift, Host: in.Around.Host,
 		Problems: append(in.Problems, in.Around.Problems...), PaverVersion: in.Version, ReportedAt: timestamppb.New(in.Now),
-		Failure: failure(j.Outcome), Operations: Operations(in.Operations),
+		Failure: failure(j.Outcome), Operations: Operations(in.Operations), Prebuild: prebuild(j.Prebuild),
 	}
 	if len(s.Problems) > mostProblems {
 		s.Problems = s.Problems[:mostProblems]
@@ -78,6 +78,33 @@ func Status(in Input) *nstancev1.MachineStatus {
 		}
 	}
 	Fit(s)
+	return s
+}
+
+var (
+	prebuildStates = map[journal.PrebuildStage]nstancev1.MachinePrebuildState{
+		journal.PrebuildFetch:  nstancev1.MachinePrebuildState_MACHINE_PREBUILD_STATE_FETCH,
+		journal.PrebuildBuild:  nstancev1.MachinePrebuildState_MACHINE_PREBUILD_STATE_BUILD,
+		journal.PrebuildDone:   nstancev1.MachinePrebuildState_MACHINE_PREBUILD_STATE_DONE,
+		journal.PrebuildFailed: nstancev1.MachinePrebuildState_MACHINE_PREBUILD_STATE_FAILED,
+	}
+	scopes = map[journal.Scope]nstancev1.MachinePrebuildScope{
+		journal.Images: nstancev1.MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_IMAGES, journal.WholeSlot: nstancev1.MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_SLOT,
+	}
+)
+
+// prebuild says what has become of what is prepared; nil: nothing is.
+func prebuild(p *journal.Prebuild) *nstancev1.MachinePrebuildStatus {
+	if p == nil {
+		return nil
+	}
+	s := &nstancev1.MachinePrebuildStatus{
+		Configuration: p.Assignment.Configuration.Message(), Scope: scopes[p.Scope], State: prebuildStates[p.Stage],
+		Attempts: int32(p.Attempts), LastError: p.LastError, //nolint:gosec // three at most
+	}
+	if p.Stage.Over() {
+		s.FinishedAt = timestamppb.New(p.Since)
+	}
 	return s
 }
 
@@ -195,7 +222,7 @@ func slot(in Input, name journal.Slot) *nstancev1.MachineSlot {
 	switch {
 	case seen.Phase == journal.Running:
 		s.State, s.BootId = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_RUNNING, seen.BootID
-	case t != nil && t.To == name && t.Stage == journal.Build:
+	case t != nil && t.To == name && t.Stage == journal.Build, j.Prebuild != nil && j.Prebuild.Slot == name && j.Prebuild.Stage == journal.PrebuildBuild:
 		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_BUILDING
 	case !seen.Exists:
 		s.State = nstancev1.MachineSlotState_MACHINE_SLOT_STATE_EMPTY

@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"nstance.dev/agent/hostlink"
 	"nstance.dev/agent/hostlink/frame"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -159,7 +160,9 @@ func (s *Server) greet(conn net.Conn, in io.Reader) (*nstancev1.HostlinkHello, e
 	if first.GetHello() == nil {
 		return nil, errors.New("hello: it said something else first")
 	}
-	answer := &nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Hello{Hello: &nstancev1.HostlinkHello{Version: s.opts.Version}}}
+	answer := &nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Hello{Hello: &nstancev1.HostlinkHello{
+		Version: s.opts.Version, Capabilities: []string{hostlink.Prebuild},
+	}}}
 	if err := frame.Write(conn, answer); err != nil {
 		return nil, fmt.Errorf("hello: %w", err)
 	}

@@ -55,6 +55,9 @@ func After(v View, step Step, r Result) (journal.Journal, bool) {
 	case FreeSlot:
 		j.Previous = journal.None
 		delete(j.Contents, step.Slot)
+		if p := j.Prebuild; p != nil && p.Slot == step.Slot {
+			p.Stage, p.Slot, p.Since, p.LastError = journal.PrebuildFailed, journal.None, r.Now, journal.Cut("what was built is deleted: "+step.Reason)
+		}
 	default:
 		if j.Transition == nil {
 			return j, false
@@ -71,6 +74,7 @@ func After(v View, step Step, r Result) (journal.Journal, bool) {
 // start writes down a transition to the assignment.
 func start(j *journal.Journal, a assignment.Assignment, slots map[journal.Slot]Observed, now time.Time) {
 	next := target(*j)
+	j.Prebuild = nil // what is prepared is used, or in the way
 	j.Epoch, j.Hash, j.MachineUID, j.Outcome = a.Epoch, a.Configuration.Hash, a.MachineUID, nil
 	j.Transition = &journal.Transition{
 		Kind: journal.KindBuild, Epoch: a.Epoch, From: j.Active, To: next, Stage: journal.Fetch, Since: now, Started: now, Assignment: a,
@@ -83,7 +87,7 @@ func start(j *journal.Journal, a assignment.Assignment, slots map[journal.Slot]O
 
 // takeOver gives what runs to another HostMachine (adopt mode).
 func takeOver(j *journal.Journal, a *assignment.Assignment) {
-	j.Epoch, j.Hash, j.MachineUID, j.Outcome, j.Transition = a.Epoch, a.Configuration.Hash, a.MachineUID, nil, nil
+	j.Epoch, j.Hash, j.MachineUID, j.Outcome, j.Transition, j.Prebuild = a.Epoch, a.Configuration.Hash, a.MachineUID, nil, nil, nil
 	content := j.Contents[j.Active]
 	content.Epoch, content.Configuration = a.Epoch, a.Configuration
 	j.Contents[j.Active] = content
