@@ -18,6 +18,7 @@ import (
 	"nstance.dev/operator/controllers/hosts/host"
 	"nstance.dev/operator/controllers/hosts/inventory"
 	"nstance.dev/operator/controllers/hosts/operations"
+	"nstance.dev/operator/controllers/hosts/prebuild"
 	"nstance.dev/operator/controllers/hosts/rollout"
 	"nstance.dev/operator/controllers/hosts/selection"
 	"nstance.dev/operator/controllers/hosts/versions"
@@ -72,7 +73,7 @@ var hostFeature = feature{
 			return err
 		}
 		events := w.mgr.GetEventRecorder(recorder)
-		counts := metrics.NewHosts(w.mgr.GetClient(), ctrlmetrics.Registry)
+		counts := metrics.NewHosts(w.mgr.GetClient(), ctrlmetrics.Registry, time.Now)
 		tags := images.New(images.Options{Log: w.notices.log, Now: time.Now, Secret: func(ctx context.Context, name string) ([]byte, error) {
 			return pullsecrets.Read(ctx, w.live, w.settings.Namespace, name)
 		}})
@@ -153,6 +154,7 @@ var hostNodeFeature = feature{
 		})
 		return errors.Join(
 			r.SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions()),
+			w.prebuilds().SetupWithManager(w.mgr, w.controllerOptions()),
 			w.rollouts().SetupWithManager(w.mgr, w.workload.Cluster, w.shardState.hub, w.controllerOptions()),
 			w.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 				select {
@@ -200,6 +202,21 @@ func (w wiring) rollouts() *rollout.Reconciler {
 			return locked.Reference, err
 		},
 		Events: w.mgr.GetEventRecorder(recorder), Log: w.notices.log, Now: time.Now, Count: hosts.counts.RolledOut,
+	})
+}
+
+// prebuilds has new versions prepared on machines.
+func (w wiring) prebuilds() *prebuild.Reconciler {
+	hosts := &w.shardState.hosts
+	lock := lockWith(hosts.versions)
+	return prebuild.New(prebuild.Options{
+		Client: w.mgr.GetClient(), Live: w.live, Namespace: w.settings.Namespace, Inventory: w.shardState.feed.Inventory(), Reports: hosts.reports,
+		Server: func(shard string) (prebuild.Server, bool) { return w.hostCalls(shard) },
+		Lock: func(ctx context.Context, configuration string, number int32, machine string) (hostsv1.VersionReference, assignment.Content, error) {
+			locked, err := lock(ctx, configuration, number, machine)
+			return locked.Reference, locked.Content, err
+		},
+		API: w.hostAPI, Events: w.mgr.GetEventRecorder(recorder), Log: w.notices.log, Now: time.Now, Count: hosts.counts.Prepared,
 	})
 }
 

@@ -39,7 +39,7 @@ func TestTheCatalogueIsWhatTheRegistryShows(t *testing.T) {
 	NewPods(registry)
 	NewDemand(registry)
 	NewBootstrap(registry)
-	NewHosts(nil, registry)
+	NewHosts(nil, registry, nil)
 	registry.MustRegister(Objects{})
 	var want []string
 	for _, m := range All() {

@@ -33,6 +33,8 @@ var (
 	byRepaveResult = Label{"result", []string{"Joined", "Reverted", "Held", other}}
 	byRolloutStep  = Label{"action", []string{"begin", "replace", "skip", "abandon", "finish", "fail", other}}
 	byRolloutState = Label{"state", []string{"updated", "updating", "failed"}}
+	byTrouble      = Label{"condition", []string{hostsv1.ConditionRepaveFailed, repaveOverdue, fleetBrake, hostsv1.ConditionConfigurationDrifted}}
+	byPrebuild     = Label{"result", []string{"Done", "Failed", "TimedOut", "Unsupported"}}
 	byDecision     = Label{"decision", []string{"approve", "deny"}}
 	byOperation    = Label{"name", []string{
 		hostsv1.OperationReboot, hostsv1.OperationShutdown, hostsv1.OperationRestartService, hostsv1.OperationRestartMachine, hostsv1.OperationRepave,
@@ -46,8 +48,16 @@ var (
 	}}
 )
 
+// What is counted of HostMachines beside the conditions that are named alike.
+const (
+	repaveOverdue = "RepaveOverdue" // what was begun more than overdueAfter ago has not joined
+	fleetBrake    = "FleetBrake"    // a repave waits because too many Nodes went missing at once
+	overdueAfter  = 45 * time.Minute
+)
+
 // The metrics of host machines.
 var (
+	hostTrouble     = Metric{"machines_conditions", Gauge, []Label{byTrouble}, "HostMachines that need a look: their repave was given up, is not over after 45 minutes, or waits because too many Nodes went missing at once; or files on the host are not as they were written.", nil}
 	hostMachines    = Metric{"machines_machines", Gauge, []Label{byPhase}, "HostMachines by phase; none: the operator has not looked at it yet.", nil}
 	hostPending     = Metric{"machines_configuration_pending", Gauge, []Label{byPending}, "HostMachines that wait for a configuration, by what they wait for.", nil}
 	hostVersions    = Metric{"machines_versions", Gauge, []Label{byConfiguration, byDeployed}, "Versions of a MachineConfiguration; deployed: they are locked.", nil}
@@ -69,6 +79,13 @@ var (
 	rolloutHalts = Metric{"machines_rollout_halted", Gauge, []Label{byConfiguration}, "1 while the rollout of a MachineConfiguration has halted because of failures.", nil}
 )
 
+// The metrics of what is prepared on machines.
+var (
+	prebuildResults = Metric{"machines_prebuild_total", Counter, []Label{byPrebuild}, "Preparations of machines that have ended; those that failed, timed out or are not supported by the host change nothing on its machine.", nil}
+	prebuilt        = Metric{"machines_prebuilt", Gauge, []Label{byConfiguration}, "Machines of a MachineConfiguration with spec.prebuild on which its newest version is prepared.", nil}
+	prebuilding     = Metric{"machines_prebuilding", Gauge, []Label{byConfiguration}, "Machines on which a version of a MachineConfiguration is being prepared; never more than its maxConcurrent.", nil}
+)
+
 // The metrics of operations on host machines.
 var (
 	operationResults = Metric{"machines_operations_total", Counter, []Label{byOperation, byOperationResult}, "MachineOperations that have finished, those of a selector and of each of its machines alike; name other: a custom one.", nil}
@@ -77,27 +94,28 @@ var (
 
 // HostMachines returns the metrics of host machines.
 func HostMachines() []Metric {
-	return []Metric{hostMachines, hostPending, hostVersions, versionWrites, versionRefusals, repaves, nodeAway, hostRequests, operationResults, operationTimes, rolloutSteps, rollouts, rolloutHalts}
+	return []Metric{hostMachines, hostTrouble, hostPending, hostVersions, versionWrites, versionRefusals, repaves, nodeAway, hostRequests, operationResults, operationTimes, rolloutSteps, rollouts, rolloutHalts, prebuildResults, prebuilt, prebuilding}
 }
 
 // Hosts counts what becomes of versions, and collects HostMachines and versions from objects at each scrape. It is
 // safe for concurrent use; NewHosts makes one.
 type Hosts struct {
 	reader                              client.Reader
+	now                                 func() time.Time
 	writes, refusals, repaves, requests *prometheus.CounterVec
-	operations, steps                   *prometheus.CounterVec
+	operations, steps, prepared         *prometheus.CounterVec
 	away, took                          *prometheus.HistogramVec
 }
 
 // NewHosts returns metrics that a registry shows; the reader should answer from a cache.
-func NewHosts(reader client.Reader, registry prometheus.Registerer) *Hosts {
+func NewHosts(reader client.Reader, registry prometheus.Registerer, now func() time.Time) *Hosts {
 	h := &Hosts{
-		reader: reader, writes: versionWrites.counter(), refusals: versionRefusals.counter(),
+		reader: reader, now: now, writes: versionWrites.counter(), refusals: versionRefusals.counter(),
 		repaves: repaves.counter(), requests: hostRequests.counter(), away: nodeAway.histogram(),
 		operations: operationResults.counter(), took: operationTimes.histogram(),
-		steps: rolloutSteps.counter(),
+		steps: rolloutSteps.counter(), prepared: prebuildResults.counter(),
 	}
-	registry.MustRegister(h, h.writes, h.refusals, h.repaves, h.requests, h.away, h.operations, h.took, h.steps)
+	registry.MustRegister(h, h.writes, h.refusals, h.repaves, h.requests, h.away, h.operations, h.took, h.steps, h.prepared)
 	return h
 }
 
@@ -110,6 +128,9 @@ func (h *Hosts) Repaved(reason, result string) {
 func (h *Hosts) RolledOut(a rollout.Action) {
 	h.steps.WithLabelValues(known(byRolloutStep, string(a))).Inc()
 }
+
+// Prepared notes how the preparation of a machine ended.
+func (h *Hosts) Prepared(result string) { h.prepared.WithLabelValues(result).Inc() }
 
 // Back notes how long a Node was away that was deleted.
 func (h *Hosts) Back(took time.Duration) { h.away.WithLabelValues().Observe(took.Seconds()) }
@@ -134,7 +155,7 @@ func (h *Hosts) Refused(reason string) { h.refusals.WithLabelValues(reason).Inc(
 
 // Describe implements [prometheus.Collector].
 func (*Hosts) Describe(out chan<- *prometheus.Desc) {
-	for _, m := range []Metric{hostMachines, hostPending, hostVersions, rollouts, rolloutHalts} {
+	for _, m := range []Metric{hostMachines, hostTrouble, hostPending, hostVersions, rollouts, rolloutHalts, prebuilt, prebuilding} {
 		out <- m.desc()
 	}
 }
@@ -145,7 +166,7 @@ func (h *Hosts) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	var machines hostsv1.HostMachineList
 	if h.reader.List(ctx, &machines, client.UnsafeDisableDeepCopy) == nil {
-		collectMachines(machines.Items, out)
+		collectMachines(machines.Items, h.now(), out)
 	}
 	var versions hostsv1.MachineConfigurationVersionList
 	if h.reader.List(ctx, &versions, client.UnsafeDisableDeepCopy) == nil {
@@ -154,6 +175,7 @@ func (h *Hosts) Collect(out chan<- prometheus.Metric) {
 	var configurations hostsv1.MachineConfigurationList
 	if h.reader.List(ctx, &configurations, client.UnsafeDisableDeepCopy) == nil {
 		collectRollouts(configurations.Items, out)
+		collectPrebuilds(configurations.Items, machines.Items, out)
 	}
 }
 
@@ -175,8 +197,50 @@ func collectRollouts(configurations []hostsv1.MachineConfiguration, out chan<- p
 	}
 }
 
-func collectMachines(machines []hostsv1.HostMachine, out chan<- prometheus.Metric) {
-	phases, waiting := map[string]int{}, map[string]int{}
+// troubles are those of a machine that are counted.
+func troubles(m *hostsv1.HostMachine, now time.Time) (all []string) {
+	for _, of := range []string{hostsv1.ConditionRepaveFailed, hostsv1.ConditionConfigurationDrifted} {
+		if meta.IsStatusConditionTrue(m.Status.Conditions, of) {
+			all = append(all, of)
+		}
+	}
+	if c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionRepavePending); c != nil && c.Status == metav1.ConditionTrue && c.Reason == hostsv1.ReasonHeldPrefix+fleetBrake {
+		all = append(all, fleetBrake)
+	}
+	switch m.Status.Phase {
+	case hostsv1.PhasePaving, hostsv1.PhaseJoining, hostsv1.PhaseRepaving:
+		if r := m.Status.Repave; r != nil && r.StartedAt != nil && now.Sub(r.StartedAt.Time) >= overdueAfter {
+			all = append(all, repaveOverdue)
+		}
+	default:
+	}
+	return all
+}
+
+// collectPrebuilds shows what is prepared, of the configurations that have something prepared.
+func collectPrebuilds(configurations []hostsv1.MachineConfiguration, machines []hostsv1.HostMachine, out chan<- prometheus.Metric) {
+	running := map[string]int{}
+	for i := range machines {
+		if p := machines[i].Status.Prebuild; p != nil && p.State == hostsv1.PrebuildRunning {
+			running[string(p.Name)]++
+		}
+	}
+	for i := range configurations {
+		c := &configurations[i]
+		if p := c.Spec.Prebuild; p == nil || p.Mode == "" || p.Mode == hostsv1.PrebuildOff {
+			continue
+		}
+		done := 0
+		if c.Status.Machines != nil {
+			done = int(c.Status.Machines.Prebuilt)
+		}
+		out <- gauge(prebuilt, float64(done), c.Name)
+		out <- gauge(prebuilding, float64(running[c.Name]), c.Name)
+	}
+}
+
+func collectMachines(machines []hostsv1.HostMachine, now time.Time, out chan<- prometheus.Metric) {
+	phases, waiting, trouble := map[string]int{}, map[string]int{}, map[string]int{}
 	for i := range machines {
 		m := &machines[i]
 		phase := string(m.Status.Phase)
@@ -187,6 +251,12 @@ func collectMachines(machines []hostsv1.HostMachine, out chan<- prometheus.Metri
 		if c := meta.FindStatusCondition(m.Status.Conditions, hostsv1.ConditionConfigurationPending); c != nil && c.Status == metav1.ConditionTrue {
 			waiting[known(byPending, c.Reason)]++
 		}
+		for _, what := range troubles(m, now) {
+			trouble[what]++
+		}
+	}
+	for _, what := range byTrouble.Values {
+		out <- gauge(hostTrouble, float64(trouble[what]), what)
 	}
 	for _, phase := range byPhase.Values {
 		out <- gauge(hostMachines, float64(phases[phase]), phase)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,7 +33,7 @@ func TestHostMachinesAreCounted(t *testing.T) {
 		})
 	}
 	registry := prometheus.NewPedanticRegistry()
-	h := metrics.NewHosts(b.Build(), registry)
+	h := metrics.NewHosts(b.Build(), registry, time.Now)
 	h.Wrote("lock")
 	h.Wrote("lock")
 	h.Refused("referenced")

@@ -40,7 +40,8 @@ var operatorLayers = []layer{
 	inOperator("hosts/pullsecrets"),
 	inOperator("hosts/images", "api/hosts/v1alpha1", "hosts/versions", "protos/pullsecret"),
 	inOperator("hosts/windows", "api/hosts/v1alpha1"),
-	inOperator("hosts/rollout", "api/hosts/v1alpha1", "hosts/lifecycle", "hosts/versions", "hosts/windows"),
+	inOperator("hosts/prebuild", "api/hosts/v1alpha1", "hosts/versions"),
+	inOperator("hosts/rollout", "api/hosts/v1alpha1", "hosts/lifecycle", "hosts/prebuild", "hosts/versions", "hosts/windows"),
 	inOperator("hosts/inplace", "api/hosts/v1alpha1", "hosts/operations", "hosts/versions", "protos/nstance/v1"),
 	inOperator("hosts/reports", "api/hosts/v1alpha1", "hosts/lifecycle", "shards", "protos/nstance/v1"),
 	inOperator("hosts/holds", "api/hosts/v1alpha1", "hosts/operations", "inventory", "shards", "protos/nstance/v1"),
@@ -96,6 +97,7 @@ var operatorLayers = []layer{
 	hostController("host", "api/infrastructure/v1beta1", "capi", "collect", "hosts/assignment", "hosts/images", "hosts/lifecycle", "hosts/pullsecrets", "hosts/reports", "hosts/selection", "inventory", "nodes", "shards", "protos/nstance/v1"),
 	hostController("inventory", "collect", "inventory", "protos/nstance/v1"),
 	hostController("operations", "hosts/operations", "hosts/selection"),
+	hostController("prebuild", "collect", "hosts/assignment", "hosts/prebuild", "hosts/pullsecrets", "hosts/reports", "inventory", "shards", "protos/nstance/v1"),
 	hostController("rollout", "api/infrastructure/v1beta1", "collect", "drain", "hosts/rollout", "inventory", "shards"),
 
 	{dir: "operator/manager", ours: []string{"protos/...", "operator/..."}},

@@ -26,7 +26,7 @@ var large = map[string]size{
 	"operator/api/infrastructure/v1beta1: fields of NstanceMachinePoolStatus": {19, true, "a kind of Kubernetes"},
 	"operator/api/infrastructure/v1beta1: fields of NstanceMachineStatus":     {17, true, "a kind of Kubernetes"},
 	"operator/api/infrastructure/v1beta1: fields of NstanceShardGroupStatus":  {21, true, "a kind of Kubernetes"},
-	"operator/api/hosts/v1alpha1: fields of HostMachineStatus":                {16, true, "a kind of Kubernetes"},
+	"operator/api/hosts/v1alpha1: fields of HostMachineStatus":                {17, true, "a kind of Kubernetes"},
 	"operator/controllers/machine: fields of Observation":                     {16, true, "all that a decision follows from"},
 	"operator/controllers/machine: fields of Tried":                           {16, true, "what a decision remembers, by what it tried"},
 	"operator/metrics: fields of Metrics":                                     {18, true, "metrics"},

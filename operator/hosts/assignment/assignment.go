@@ -65,6 +65,26 @@ func Make(m *hostsv1.HostMachine, mode hostsv1.AssignmentMode, content Content, 
 	return out, nil
 }
 
+// scopes are how much of a machine is prepared, as the wire has them.
+var scopes = map[hostsv1.PrebuildMode]nstancev1.MachinePrebuildScope{
+	hostsv1.PrebuildImages: nstancev1.MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_IMAGES,
+	hostsv1.PrebuildSlot:   nstancev1.MachinePrebuildScope_MACHINE_PREBUILD_SCOPE_SLOT,
+}
+
+// Prebuild returns what a host is told to prepare: what Make would have it build of a version, without an epoch.
+// secrets are those of the image, by name.
+func Prebuild(m *hostsv1.HostMachine, of *hostsv1.MachinePrebuild, content Content, group *nstancev1.NodeSettings, api APIServer, secrets map[string][]byte) (*nstancev1.MachinePrebuild, error) {
+	about := m.DeepCopy()
+	about.Status.Repave = nil
+	about.Status.Configuration = &hostsv1.ConfigurationStatus{Assigned: &hostsv1.AssignedVersion{VersionReference: of.VersionReference}}
+	a, err := Make(about, "", content, group, api)
+	if err != nil {
+		return nil, err
+	}
+	a.Mode = nstancev1.MachineMode_MACHINE_MODE_PREBUILD
+	return &nstancev1.MachinePrebuild{Assignment: a, Scope: scopes[of.Mode], PullSecrets: secrets}, nil
+}
+
 // frame is what every assignment says.
 func frame(m *hostsv1.HostMachine, mode hostsv1.AssignmentMode) *nstancev1.MachineAssignment {
 	a := m.Status.Configuration.Assigned

@@ -13,6 +13,7 @@ import (
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/hosts/lifecycle"
+	"nstance.dev/operator/hosts/prebuild"
 	"nstance.dev/operator/hosts/versions"
 )
 
@@ -34,7 +35,9 @@ func Observe(c *hostsv1.MachineConfiguration, all []hostsv1.MachineConfiguration
 	for i := range machines {
 		m := &machines[i]
 		if follows(m, c) || begunFor(m, c) {
-			in.Machines = append(in.Machines, machineOf(m, c, around, now))
+			is := machineOf(m, c, around, now)
+			is.Waits = cmp.Or(is.Waits, prebuild.Awaited(c, m, in.Target.Version, now))
+			in.Machines = append(in.Machines, is)
 		}
 	}
 	return in

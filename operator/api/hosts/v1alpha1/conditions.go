@@ -182,6 +182,14 @@ const (
 	ReasonVersionUnhealthy = "VersionUnhealthy"
 	ReasonNotHalted        = "NotHalted"
 
+	// ReasonPrepared goes with Prebuilt=True. ReasonPreparing, ReasonSettling and ReasonPrebuildFailed go with False: machines
+	// are prepared; the template was edited less than a minute ago; machines that could not be prepared are repaved as without.
+	// ReasonConfigurationPaused, ReasonWriting and ReasonBlocked go with False too.
+	ReasonPrepared       = "Prepared"
+	ReasonPreparing      = "Preparing"
+	ReasonSettling       = "Settling"
+	ReasonPrebuildFailed = "PrebuildFailed"
+
 	// ReasonProven and ReasonMachinesFailed go with Healthy.
 	ReasonProven         = "Proven"
 	ReasonMachinesFailed = "MachinesFailed"
@@ -224,4 +232,5 @@ const (
 	EventRolloutResumed        = "RolloutResumed"
 	EventRolloutDrainBlocked   = "RolloutDrainBlocked"
 	EventRolloutAbandoned      = "RolloutAbandoned"
+	EventPrebuildFailed        = "PrebuildFailed"
 )

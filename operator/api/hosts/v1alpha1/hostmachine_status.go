@@ -75,6 +75,10 @@ type HostMachineStatus struct {
 	// +optional
 	Rollout *MachineRollout `json:"rollout,omitempty"`
 
+	// prebuild says what is prepared on the machine before it is repaved.
+	// +optional
+	Prebuild *MachinePrebuild `json:"prebuild,omitempty"`
+
 	// executors say who offers which operations on the machine.
 	// +optional
 	// +listType=map

@@ -386,17 +386,30 @@ func TestCountersAreWrittenSeldom(t *testing.T) {
 	})
 }
 
-// What has no controller yet says so.
-func TestNoControllerIsSaid(t *testing.T) {
+// M64: machines are counted on which the newest version is prepared, and no others.
+func TestM64_PreparedMachinesAreCounted(t *testing.T) {
 	run(t, func(w *world) {
 		w.make("v1.36.0")
 		w.edit(func(s *hostsv1.MachineConfigurationSpec) {
 			s.Prebuild = &hostsv1.Prebuild{Mode: hostsv1.PrebuildImages}
 		})
 		w.reconcile()
-		c := meta.FindStatusCondition(w.configuration().Status.Conditions, hostsv1.ConditionPrebuilt)
-		if c == nil || c.Status != metav1.ConditionUnknown || c.Reason != hostsv1.ReasonNoController {
-			t.Errorf("%+v", c)
+		c := w.configuration()
+		done := func(version int32, state hostsv1.PrebuildState) *hostsv1.MachinePrebuild {
+			return &hostsv1.MachinePrebuild{
+				VersionReference: hostsv1.VersionReference{Name: hostsv1.ConfigurationName(c.Name), Version: version, UID: string(c.UID)}, State: state, Mode: hostsv1.PrebuildImages,
+			}
+		}
+		for i, p := range []*hostsv1.MachinePrebuild{done(1, hostsv1.PrebuildDone), done(1, hostsv1.PrebuildRunning), done(1, hostsv1.PrebuildFailed), done(7, hostsv1.PrebuildDone), nil} {
+			m := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("prepared-", i)}}
+			w.must(w.api.Create(t.Context(), m))
+			m.Status.Configuration = &hostsv1.ConfigurationStatus{Desired: &hostsv1.VersionReference{Name: hostsv1.ConfigurationName(c.Name), Version: 1, UID: string(c.UID)}}
+			m.Status.Prebuild = p
+			w.must(w.api.Status().Update(t.Context(), m))
+		}
+		w.reconcile()
+		if n := w.configuration().Status.Machines; n == nil || n.Prebuilt != 1 || n.Selected != 5 {
+			t.Errorf("%+v", n)
 		}
 	})
 }

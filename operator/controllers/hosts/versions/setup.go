@@ -64,6 +64,7 @@ func counts() predicate.Predicate {
 		return !ok1 || !ok2 || !equality.Semantic.DeepEqual(was.Spec.ConfigurationRef, is.Spec.ConfigurationRef) ||
 			!equality.Semantic.DeepEqual(was.Status.Configuration, is.Status.Configuration) ||
 			!equality.Semantic.DeepEqual(was.Status.Rollout, is.Status.Rollout) ||
+			!equality.Semantic.DeepEqual(was.Status.Prebuild, is.Status.Prebuild) ||
 			!equality.Semantic.DeepEqual(was.Status.Conditions, is.Status.Conditions)
 	}}
 }

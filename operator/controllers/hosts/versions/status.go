@@ -84,8 +84,7 @@ func configurationStatus(seen *observation, now time.Time) hostsv1.MachineConfig
 	return next
 }
 
-// conditions are those of a configuration that are known here. What has no controller yet says
-// so, where it is asked for.
+// conditions are those of a configuration that are known here.
 func conditions(c *hostsv1.MachineConfiguration, sum versions.Summary) []metav1.Condition {
 	synced := status.True(hostsv1.ConditionVersionsSynced, hostsv1.ReasonSynced, "the newest version holds the template")
 	switch {
@@ -95,11 +94,7 @@ func conditions(c *hostsv1.MachineConfiguration, sum versions.Summary) []metav1.
 	case !sum.Synced:
 		synced = status.False(hostsv1.ConditionVersionsSynced, hostsv1.ReasonWriting, "the newest version does not hold the template yet")
 	}
-	all := []metav1.Condition{synced}
-	if p := c.Spec.Prebuild; p != nil && p.Mode != "" && p.Mode != hostsv1.PrebuildOff {
-		all = append(all, status.Unknown(hostsv1.ConditionPrebuilt, hostsv1.ReasonNoController, "nothing is prepared on machines: this release has no controller for it"))
-	}
-	return all
+	return []metav1.Condition{synced}
 }
 
 // count counts the machines of a configuration.
@@ -118,6 +113,9 @@ func count(c *hostsv1.MachineConfiguration, machines []hostsv1.HostMachine) *hos
 			continue
 		}
 		n.Selected++
+		if p := m.Status.Prebuild; p != nil && p.State == hostsv1.PrebuildDone && string(p.Name) == c.Name && p.UID == string(c.UID) && p.Version == c.Status.LatestVersion {
+			n.Prebuilt++
+		}
 		if of.Applied != nil {
 			if a, d := of.Applied.VersionReference, of.Desired; a.Name != d.Name || a.Version != d.Version || a.UID != d.UID {
 				n.Outdated++
