@@ -305,6 +305,11 @@ vuln: $(TOOLS)/govulncheck ## Look for known vulnerabilities (needs the network)
 generate: $(TOOLS)/buf $(TOOLS)/controller-gen ## Regenerate everything that is generated and committed
 	tools/generate.sh .
 
+.PHONY: test-tmux
+test-tmux: ## Try nstance-admin top in a real terminal; needs tmux
+	@command -v tmux >/dev/null || { echo "tmux is missing: apt-get install tmux"; exit 1; }
+	go test -tags tmux -run Tmux ./admin/cmd/nstance-admin
+
 .PHONY: texts
 texts: ## Write what the programs say to people to docs/reference/texts.md
 	go run ./e2e/cmd/texts

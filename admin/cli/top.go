@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"nstance.dev/admin/dashboard"
 	"nstance.dev/admin/output"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -20,20 +21,26 @@ const clearScreen = "\x1b[H\x1b[2J"
 func newTopCommand(env *Env) *cobra.Command {
 	var interval time.Duration
 	var rounds int
+	var plain bool
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Show a live table of the groups of a shard",
-		Long: `Show the groups with their counts and conditions, again and again until
-interrupted. On a terminal each table replaces the one before; elsewhere a table
-is printed when something in it has changed.`,
+		Short: "Watch groups, instances, events and costs live on one screen",
+		Long: `Watch groups, instances, events and costs live on one screen, with keys to describe,
+explain, plan, pause, scale, filter and sort; ? shows them all. It works over ssh, from
+40 x 8 characters on.
+
+Without a terminal, or with --rounds or --plain, the groups are printed with their
+counts and conditions: elsewhere than on a terminal whenever something has changed.`,
 		Example: `  nstance-admin top
   nstance-admin top --interval 5s --all-shards
-  nstance-admin top --rounds 1`,
+  nstance-admin top --rounds 1
+  nstance-admin top --plain`,
 		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	flags := addShardFlags(env, cmd)
 	cmd.Flags().DurationVar(&interval, "interval", 2*time.Second, "between two looks; at least 100ms")
+	cmd.Flags().BoolVar(&plain, "plain", false, "print tables, on a terminal too")
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "how many looks; 0: until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if interval < 100*time.Millisecond || rounds < 0 {
@@ -44,6 +51,10 @@ is printed when something in it has changed.`,
 			return err
 		}
 		defer done()
+		if env.Screen && env.Prompt && rounds == 0 && !plain {
+			source := &dashboardSource{env: env, flags: flags, shards: shards}
+			return dashboard.Run(cmd.Context(), source, dashboard.Options{In: env.In, Out: env.Out, Interval: interval, Now: env.Now})
+		}
 		return top(cmd.Context(), env, flags, shards, interval, rounds)
 	}
 	return cmd

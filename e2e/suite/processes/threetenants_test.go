@@ -147,6 +147,7 @@ func (c *commander) work() {
 		"instance replace":     {{"dev00000000000000000000000000"}},
 		"instance drained":     {{"dev00000000000000000000000000"}},
 		"top":                  {{"--rounds", "1"}},
+		"support-bundle":       {{"--output", c.b.Path("bundle-of-" + c.tenant + ".tar.gz")}},
 		"__complete group":     {{"get", ""}},
 		"__complete config":    {{"use-context", ""}},
 	}

@@ -1,0 +1,87 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// quiet is a source that says when it is asked.
+type quiet struct {
+	asked chan Request
+	once  sync.Once
+	began chan struct{}
+}
+
+func (q *quiet) Look(context.Context) []Shard {
+	q.once.Do(func() { close(q.began) })
+	return []Shard{shard("local")}
+}
+
+func (q *quiet) Watch(ctx context.Context, happened func(Event)) {
+	happened(Event{At: now, Shard: "local", Kind: "group", Text: "web  size 3"})
+	<-ctx.Done()
+}
+
+func (q *quiet) Do(_ context.Context, r Request) Answer {
+	q.asked <- r
+	return Answer{Notice: "done"}
+}
+
+// terminal is what a dashboard writes to.
+type terminal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *terminal) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func TestRunCarriesOutWhatKeysAskForAndEnds(t *testing.T) {
+	for name, end := range map[string]func(io.Writer, context.CancelFunc){
+		"by a key":           func(keys io.Writer, _ context.CancelFunc) { _, _ = keys.Write([]byte("q")) },
+		"by an interruption": func(_ io.Writer, cancel context.CancelFunc) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			in, keys := io.Pipe()
+			q := &quiet{asked: make(chan Request, 1000), began: make(chan struct{})}
+			ended := make(chan error, 1)
+			go func() {
+				ended <- Run(ctx, q, Options{
+					In: in, Out: &terminal{}, Interval: time.Hour, Now: func() time.Time { return now }, Environment: []string{"TERM=xterm"},
+				})
+			}()
+			<-q.began
+			for asked := false; !asked; { // keys that come before the first answer ask for nothing
+				if _, err := keys.Write([]byte("e")); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case r := <-q.asked:
+					asked = true
+					if r.Verb != Explain || r.Group != "api" {
+						t.Errorf("it asks for %+v", r)
+					}
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			end(keys, cancel)
+			if err := <-ended; err != nil {
+				t.Errorf("it ends with %v", err)
+			}
+			_ = keys.Close()
+		})
+	}
+}
