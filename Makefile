@@ -155,6 +155,7 @@ kube-components: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core $(TOOLS)/
 .PHONY: e2e
 e2e: build kube-components $(TOOLS)/kubeadm ## Run the tests on a real Kubernetes control plane
 	CGO_ENABLED=1 go test -race -timeout 30m -count=1 -p 1 -tags kube $(TESTFLAGS) ./e2e/suite/operator/... ./e2e/suite/install/... ./e2e/suite/demand/stories ./e2e/env/kube/...
+	go test -timeout 10m -count=1 -tags console -run '^TestConsole$$' $(TESTFLAGS) ./e2e/suite/console # needs Chromium: apt-get install -y chromium
 
 # The built files are committed: nothing but these two needs Node.
 CONSOLE := admin/console/web
@@ -170,7 +171,7 @@ check-console: ## Test the web console, build it again and compare it with what 
 # Debian's package chromium, or what CHROMIUM names. SHOTS: a directory for pictures of the pages.
 SHOTS ?=
 .PHONY: e2e-console
-e2e-console: build-local ## Open the web console in Chromium
+e2e-console: build-local ## Open the web console in Chromium, with a shard on this box behind it
 	go test -timeout 15m -count=1 -v -tags console $(TESTFLAGS) ./e2e/suite/console $(if $(SHOTS),-screenshots '$(abspath $(SHOTS))')
 
 HOSTS ?= 500
