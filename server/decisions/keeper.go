@@ -32,7 +32,9 @@ type Options struct {
 	Term   uint64
 	Store  objectstore.Store
 	Writes objectstore.RetryPolicy // proves the lease before each write
-	Cache  Cache
+	// LastWrite proves before the write at a hand-over that no other server leads yet.
+	LastWrite objectstore.RetryPolicy
+	Cache     Cache
 	// Over says whether an error means that the term is over.
 	Over func(error) bool
 	Now  func() time.Time
@@ -136,14 +138,13 @@ func (k *Keeper) Run(ctx context.Context) {
 }
 
 // HandOver stores everything a last time, within a second: no decision follows. The
-// leadership of ctx may be ending, so its end does not end the write; but where the
-// lease is over there is nothing to hand over, and the condition of the write keeps
-// what another leader has stored.
+// leadership of ctx is ending, so its end does not end the write; where the lease has run
+// out there is no hand-over (S2).
 func (k *Keeper) HandOver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCall)
 	defer cancel()
-	policy := k.opts.Writes
-	policy.Attempts, policy.Permit = 2, nil
+	policy := k.opts.LastWrite
+	policy.Attempts = 2
 	if err := k.write(ctx, true, policy); err != nil {
 		k.opts.Log.WarnContext(ctx, "decisions of the last minute not handed over; the next leader lacks them", "key", k.key, "error", err)
 	}

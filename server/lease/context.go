@@ -22,6 +22,26 @@ func Check(ctx context.Context) error {
 	return t.check()
 }
 
+// CheckHandOver is [Check] for what a server leaves behind when it gives the leadership
+// up by itself: nil as well while it stops or resigns, until the lease runs out by the
+// clock. The lock is released only after that work, so nobody else leads yet.
+func CheckHandOver(ctx context.Context) error {
+	t, ok := ctx.Value(tenureKey{}).(*tenure)
+	if !ok {
+		return fmt.Errorf("%w: the context carries no leadership", ErrNotLeader)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.checkLocked()
+	switch {
+	case t.elapsed != nil && t.elapsed() >= t.deadline:
+		return err
+	case errors.Is(err, errStopped), errors.Is(err, errResigned), errors.Is(err, context.Canceled): // the last: its process stops
+		return nil
+	}
+	return err
+}
+
 // Term returns the term under which ctx leads or led; false where it carries no
 // leadership. It is no proof: see Check.
 func Term(ctx context.Context) (uint64, bool) {

@@ -36,6 +36,21 @@ func TestAlwaysLeadsUntilItsContextEnds(t *testing.T) {
 	}
 }
 
+func TestS2_AHandOverIsPermittedUntilTheLeaseRunsOut(t *testing.T) {
+	if err := lease.CheckHandOver(t.Context()); !errors.Is(err, lease.ErrNotLeader) {
+		t.Errorf("without leadership: %v", err)
+	}
+	parent, cancel := context.WithCancel(t.Context())
+	ctx := lease.Always(parent, 3)
+	if err := lease.CheckHandOver(ctx); err != nil {
+		t.Errorf("while it leads: %v", err)
+	}
+	cancel()
+	if err := lease.CheckHandOver(context.WithoutCancel(ctx)); err != nil {
+		t.Errorf("as its process stops: %v", err)
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	ok := lease.Options{ID: "a"}
 	for name, edit := range map[string]func(*lease.Options){

@@ -19,6 +19,8 @@ import (
 	"nstance.dev/server/garbage"
 	"nstance.dev/server/hosts"
 	"nstance.dev/server/layout"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore"
 	"nstance.dev/server/pki"
 	"nstance.dev/server/provisioning"
 	"nstance.dev/server/removal"
@@ -29,7 +31,8 @@ import (
 // newDecisions is what keeps the decisions of a term for the next.
 func newDecisions(r *Term) *decisions.Keeper {
 	return decisions.New(decisions.Options{
-		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Writes: underLease(r.opts.Jitter), Cache: r.planner.cache,
+		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Cache: r.planner.cache,
+		Writes: underLease(r.opts.Jitter), LastWrite: objectstore.RetryPolicy{Permit: lease.CheckHandOver, Jitter: r.opts.Jitter},
 		Over: r.leadership.endIfOver, Now: r.opts.Now, Log: r.opts.Log,
 	})
 }
