@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"nstance.dev/e2e/env/kube"
+	"nstance.dev/e2e/env/shards"
 )
 
 // systems is how many tests have a system of the usual kind at the same time.
@@ -65,11 +66,12 @@ type queue struct {
 
 // place is one system, which its first test starts.
 type place struct {
-	name   string // of the system's namespace and release
-	kind   kind
-	tb     lasting
-	begun  bool
-	system *system // nil until it has been started
+	name    string // of the system's namespace and release
+	kind    kind
+	servers []shards.Option // what its shards do otherwise, beside what the kind has them do
+	tb      lasting
+	begun   bool
+	system  *system // nil until it has been started
 }
 
 // startCluster starts the cluster for the first test that needs it, unless that cannot do there

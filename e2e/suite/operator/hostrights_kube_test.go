@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"nstance.dev/e2e/env/kube"
+	"nstance.dev/e2e/env/shards"
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/crds"
 )
@@ -31,9 +32,15 @@ var unusedOfHosts = map[string]string{
 // startHosting starts a system whose operator has host machines on, in a cluster of its own.
 func startHosting(t *testing.T, abilities ...kube.Ability) *system {
 	t.Helper()
+	return startHostingOn(t, nil, abilities...)
+}
+
+// startHostingOn does so on shards that do something otherwise.
+func startHostingOn(t *testing.T, servers []shards.Option, abilities ...kube.Ability) *system {
+	t.Helper()
 	kube.Needs(t, abilities...)
 	t.Parallel()
-	p := &place{name: "nstance-operator", kind: hosting}
+	p := &place{name: "nstance-operator", kind: hosting, servers: servers}
 	p.tb.TB = t
 	cluster := newWhole(t)
 	all, err := crds.Hosts()
