@@ -42,6 +42,27 @@ func checkValue(field protoreflect.FieldDescriptor, path string, value any) (any
 	if value == nil {
 		return nil, []error{fmt.Errorf("%s: it has no value; leave it out to keep what is set", path)}
 	}
+	if field.IsList() {
+		return checkList(field, path, value)
+	}
+	return checkOne(field, path, value)
+}
+
+func checkList(field protoreflect.FieldDescriptor, path string, value any) (any, []error) {
+	list, ok := value.([]any)
+	if !ok {
+		return value, []error{fmt.Errorf("%s: it must be a list, not %s", path, describe(value))}
+	}
+	var problems []error
+	for i, element := range list {
+		checked, more := checkOne(field, fmt.Sprintf("%s[%d]", path, i), element)
+		list[i] = checked
+		problems = append(problems, more...)
+	}
+	return list, problems
+}
+
+func checkOne(field protoreflect.FieldDescriptor, path string, value any) (any, []error) {
 	switch field.Kind() {
 	case protoreflect.MessageKind:
 		return checkMessage(field.Message(), path, value)
