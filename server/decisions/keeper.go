@@ -91,6 +91,9 @@ func (k *Keeper) Restore(ctx context.Context, exists func(fleet.GroupID) bool) {
 	}
 	k.news = true // the document says that its leader has handed over: this one has not yet
 	k.mu.Unlock()
+	if doc.V == 0 {
+		return // the shard has stored none yet
+	}
 	n := 0
 	for _, g := range doc.Groups {
 		id := fleet.GroupID{Tenant: g.Tenant, Name: g.Group}

@@ -206,7 +206,8 @@ func TestM40_M43_S12_AssignmentsOverTheWire(t *testing.T) {
 	})
 }
 
-// While a node machine is built its instance is not rotated; once its Node is confirmed it is.
+// M84: while its operator holds an instance because its node machine is built, it is not rotated;
+// once the hold is over it is.
 func TestAnInstanceIsNotRotatedWhileItsNodeMachineIsBuilt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldOptions{pipes: true})
@@ -215,22 +216,29 @@ func TestAnInstanceIsNotRotatedWhileItsNodeMachineIsBuilt(t *testing.T) {
 		if err := own.put(w.ctx, h.id, 1); err != nil {
 			t.Fatal(err)
 		}
+		hold := &nstancev1.SetHoldRequest{InstanceId: h.id.String(), Reason: "repave", Until: fromNow(45 * time.Minute)}
+		if _, err := own.SetHold(w.ctx, hold); err != nil {
+			t.Fatal(err)
+		}
 		larger := "large"
 		if _, err := own.UpsertGroup(w.ctx, &nstancev1.UpsertGroupRequest{Key: "web", Config: &nstancev1.GroupConfig{InstanceType: &larger}}); err != nil {
 			t.Fatal(err)
 		}
 		h.lives(5 * time.Minute)
 		why, err := own.Explain(w.ctx, &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_Group{Group: "web"}})
-		if err != nil || !strings.Contains(fmt.Sprint(why.GetConditions(), why.GetNext()), "its node machine is being built") || len(w.boots) > 0 {
+		if err != nil || !strings.Contains(fmt.Sprint(why.GetConditions(), why.GetNext()), "on hold") || len(w.boots) > 0 {
 			t.Errorf("explanation %v, %v; %d others were made", why, err, len(w.boots))
 		}
 		confirm := &nstancev1.ConfirmNodeRequest{InstanceId: h.id.String(), Epoch: 1, NodeUid: "node-1", BootId: "boot"}
 		if _, err := own.ConfirmNode(w.ctx, confirm); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := own.ClearHold(w.ctx, &nstancev1.ClearHoldRequest{InstanceId: h.id.String(), Reason: "repave"}); err != nil {
+			t.Fatal(err)
+		}
 		h.lives(time.Minute)
 		if len(w.boots) != 1 {
-			t.Errorf("%d others were made after the node was confirmed, want one", len(w.boots))
+			t.Errorf("%d others were made after the hold, want one", len(w.boots))
 		}
 	})
 }
