@@ -105,9 +105,7 @@ func (w *vmWorld) goesDown(version int32) {
 	w.t.Helper()
 	was, epoch, boot := w.node(), w.host().Status.Repave.Epoch, w.host().Status.Host.BootID
 	w.operate("reboot", hostsv1.OperationReboot, hostsv1.ExecutorPaver)
-	if now := w.host().Status.Host.BootID; now == boot || now == "" {
-		w.t.Errorf("the reboot is complete, and the boot of the host is %q, before %q", now, boot)
-	}
+	w.bootedAgain(boot)
 	w.again(was, version)
 	w.expectOne(fmt.Sprint(version))
 
@@ -126,15 +124,25 @@ func (w *vmWorld) goesDown(version int32) {
 	w.operate("on", hostsv1.OperationPowerOn, hostsv1.ExecutorProvider)
 	w.again(was, version)
 	w.expectOne(fmt.Sprint(version))
-	if now := w.host().Status.Host.BootID; now == boot || now == "" {
-		w.t.Errorf("the host was switched on, and its boot is %q, before %q", now, boot)
-	}
+	w.bootedAgain(boot)
 	if now := w.host().Status.Repave.Epoch; now != epoch {
 		w.t.Errorf("assignment %d was made, before %d", now, epoch)
 	}
 	if now := w.node().UID; now != was.UID {
 		w.t.Errorf("the Node is %s, before %s", now, was.UID)
 	}
+}
+
+// bootedAgain waits until the host reports another boot than before: its first reports, while it looks at itself, say
+// nothing of that.
+func (w *vmWorld) bootedAgain(before string) {
+	w.t.Helper()
+	kube.AwaitFor(w.t, nodesAreReady, "the host reports another boot", func(context.Context) error {
+		if h := w.host().Status.Host; h == nil || h.BootID == "" || h.BootID == before {
+			return fmt.Errorf("%+v, before %s", h, before)
+		}
+		return nil
+	})
 }
 
 // operate asks for an operation of the host, and waits until it is complete.
