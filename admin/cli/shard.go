@@ -13,9 +13,9 @@ func newShardCommand(env *Env) *cobra.Command {
 
 // withShardFlags gives a single command the flags of shards: beside it there are
 // commands that have none of them.
-func withShardFlags(env *Env, make func(*Env, *shardFlags) *cobra.Command) *cobra.Command {
+func withShardFlags(env *Env, command func(*Env, *shardFlags) *cobra.Command) *cobra.Command {
 	flags := &shardFlags{}
-	cmd := make(env, flags)
+	cmd := command(env, flags)
 	flags.addTo(env, cmd)
 	return cmd
 }

@@ -17,7 +17,7 @@ func newTokenCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("token", "Make, list and revoke tokens for the HTTP API",
 		newTokenCreateCommand(env), newTokenListCommand(env), newTokenRevokeCommand(env))
 	cmd.Long = `Make, list and revoke tokens for the HTTP API ("serve"). They are kept in a file that
-holds hashes of them; a serving process sees a change of it within a second.`
+holds hashes of them; a serving process sees a change of it with the next call.`
 	return cmd
 }
 

@@ -169,7 +169,7 @@ func TestF43_AnAddressWorksOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
-	if answer.StatusCode != 303 || answer.Header.Get("Location") != "/shards" || len(answer.Cookies()) != 1 {
+	if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/shards" || len(answer.Cookies()) != 1 {
 		t.Fatalf("the login answers %d, to %s, with cookies %v", answer.StatusCode, answer.Header.Get("Location"), answer.Cookies())
 	}
 	if c := answer.Cookies()[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || len(c.Value) != 43 {

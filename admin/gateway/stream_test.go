@@ -45,7 +45,7 @@ func TestAStreamOfEvents(t *testing.T) {
 	w := newWorld(t, gateway.Options{Heartbeat: 50 * time.Millisecond})
 	next, answer, stop := w.listen("/v1/shards/s1/watch/groups")
 	defer stop()
-	if kind := answer.Header.Get("Content-Type"); kind != "text/event-stream" || answer.StatusCode != 200 {
+	if kind := answer.Header.Get("Content-Type"); kind != "text/event-stream" || answer.StatusCode != http.StatusOK {
 		t.Fatalf("answer %d of type %s", answer.StatusCode, kind)
 	}
 	for _, want := range []string{"retry: 1000", "id: 1", "event: group", `"key":"web"`, ": heartbeat"} {
@@ -91,7 +91,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		next, answer, stop := w.listen("/v1/shards/s1/watch/groups")
 		next()
 		stop()
-		if answer.StatusCode == 200 {
+		if answer.StatusCode == http.StatusOK {
 			return
 		}
 		if time.Now().After(deadline) {

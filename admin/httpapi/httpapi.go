@@ -25,6 +25,7 @@ import (
 	"nstance.dev/admin/gateway"
 	"nstance.dev/admin/tokens"
 	"nstance.dev/protos/identity"
+	"nstance.dev/server/pki"
 )
 
 // Options are what a [Server] works with.
@@ -70,11 +71,18 @@ func New(opts Options) *Server {
 }
 
 // TLS returns the settings of a listener: a caller may bring a client certificate, and one
-// that it brings must be of the cluster's authority.
+// that it brings must be of the cluster's authority and made for clients.
 func TLS(cert tls.Certificate, clients *x509.CertPool) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert},
 		ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients, NextProtos: []string{"h2", "http/1.1"},
+		SessionTicketsDisabled: true, // every connection shows its certificate anew
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if len(state.PeerCertificates) == 0 {
+				return nil
+			}
+			return pki.VerifyClient(state)
+		},
 	}
 }
 
@@ -205,6 +213,8 @@ func Listen(ctx context.Context, l net.Listener, conf *tls.Config, h http.Handle
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = server.Close()
 	}
-	<-served // http.ErrServerClosed
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }

@@ -2,7 +2,7 @@
 // bearer tokens, each for one tenant and for reading or writing.
 //
 // The file holds hashes, so whoever reads it can call nothing. A token is seen once, by
-// whoever makes it. A [File] that is asked sees a change of the file within a second: to
+// whoever makes it. A [File] that is asked sees a change of the file with the next call: to
 // revoke a token is to remove it there.
 package tokens
 
@@ -92,7 +92,6 @@ type File struct {
 	now  func() time.Time
 
 	mu      sync.Mutex
-	looked  time.Time
 	stamp   string           // of the version that was read
 	known   map[string]Token // by hash
 	problem error            // of the last look
@@ -178,10 +177,7 @@ func (f *File) Check(token string) (Token, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
-	if since := now.Sub(f.looked); since >= time.Second || since < 0 || f.problem != nil {
-		f.look()
-		f.looked = now
-	}
+	f.look()
 	if f.problem != nil {
 		return Token{}, f.problem
 	}

@@ -28,7 +28,6 @@ func TestATokenOpensUntilItExpiresOrIsRevoked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
 		if got, err := server.Check(short); err != nil || got.Tenant != "red" || got.Access != tokens.Read {
 			t.Errorf("the first token opens %+v, %v", got, err)
 		}
@@ -45,9 +44,8 @@ func TestATokenOpensUntilItExpiresOrIsRevoked(t *testing.T) {
 		if err := admin.Revoke(made.ID); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
 		if _, err := server.Check(long); !errors.Is(err, tokens.ErrUnknown) {
-			t.Errorf("a second after it was revoked: %v", err)
+			t.Errorf("after it was revoked: %v", err)
 		}
 	})
 }

@@ -60,7 +60,7 @@ func checkPrebuild(p *nstancev1.MachinePrebuild) error {
 	for name, content := range p.GetPullSecrets() {
 		secrets += len(name) + len(content)
 	}
-	field, why := "", ""
+	var field, why string
 	switch {
 	case a == nil:
 		field, why = "assignment", "it is missing"

@@ -22,6 +22,12 @@ func Check(ctx context.Context) error {
 	return t.check()
 }
 
+// errStopped is the end of a tenure because its server stops.
+var errStopped = fmt.Errorf("%w: the server stops", ErrNotLeader)
+
+// errResigned is the end of a tenure because the server gave it up.
+var errResigned = fmt.Errorf("%w: the server resigned", ErrNotLeader)
+
 // CheckHandOver is [Check] for what a server leaves behind when it gives the leadership
 // up by itself: nil as well while it stops or resigns, until the lease runs out by the
 // clock. The lock is released only after that work, so nobody else leads yet.

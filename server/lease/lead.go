@@ -3,13 +3,9 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 )
-
-// errStopped is the end of a tenure because its server stops.
-var errStopped = fmt.Errorf("%w: the server stops", ErrNotLeader)
 
 // lead holds the lock from a version that this process wrote until it is lost
 // or ctx ends, and returns after all callbacks did.

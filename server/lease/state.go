@@ -131,9 +131,6 @@ func (s *state) notify() {
 	s.changed = make(chan struct{})
 }
 
-// errResigned is the end of a tenure because the server gave it up.
-var errResigned = fmt.Errorf("%w: the server resigned", ErrNotLeader)
-
 // Resign gives the leadership up: acting stops, the lock is released, and this
 // server takes no part in elections for stayOut, even if nobody else leads. It
 // returns when the lock is released, or can't be and runs out. When ctx ends

@@ -37,5 +37,5 @@ func IsServer(state *tls.ConnectionState, roots *x509.CertPool, name string, now
 	chains, err := leaf.Verify(x509.VerifyOptions{
 		DNSName: name, Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	return err == nil && verifyClient(tls.ConnectionState{PeerCertificates: state.PeerCertificates, VerifiedChains: chains}) == nil
+	return err == nil && VerifyClient(tls.ConnectionState{PeerCertificates: state.PeerCertificates, VerifiedChains: chains}) == nil
 }

@@ -37,14 +37,14 @@ func MutualTLS(cert *ServerCert, clients *x509.CertPool, now func() time.Time) *
 	config.ClientCAs = clients
 	config.SessionTicketsDisabled = true
 	config.Time = now
-	config.VerifyConnection = verifyClient
+	config.VerifyConnection = VerifyClient
 	return config
 }
 
-// verifyClient is stricter than the standard verification, for which a
-// certificate without any usage is good for everything, and one of an authority
-// good for a client.
-func verifyClient(state tls.ConnectionState) error {
+// VerifyClient is for tls.Config.VerifyConnection: it is stricter than the standard
+// verification, for which a certificate without any usage is good for everything, and
+// one of an authority good for a client. Errors match [ErrClientCertificate].
+func VerifyClient(state tls.ConnectionState) error {
 	if len(state.VerifiedChains) == 0 || len(state.PeerCertificates) == 0 {
 		return fmt.Errorf("%w: it is not verified", ErrClientCertificate)
 	}

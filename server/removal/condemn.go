@@ -37,26 +37,14 @@ func (r *Remover) Condemn(ctx context.Context, a fleet.Condemn) error {
 		defer func() { r.bounds.ended(row.Group, now, r.opts.Now()) }()
 	}
 	_, err := r.opts.Instances.Change(ctx, a.ID, func(rec *layout.InstanceRecord) error {
-		if rec.Deletion == nil && a.Reason.NeverJoined() && !rec.RegisteredAt.IsZero() {
-			return errJoined
+		if rec.Deletion != nil {
+			return nil
 		}
-		if rec.Deletion == nil && a.Reason == fleet.ReasonScaleDown && r.opts.Now().Sub(now) > oldDecision && !r.opts.StillChosen(row.Group, a.ID) {
-			return errNeeded
+		if err := r.kept(a, row.Group, rec, now); err != nil {
+			return err
 		}
-		if rec.Deletion == nil && instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, r.opts.Now()) {
-			return errOnHold
-		}
-		if rec.Deletion == nil && a.Reason.Waits() {
-			// Who puts an instance on hold looks for removals that are decided once the hold is on record: one of
-			// the two sees the other (M70).
-			if _, busy := fleet.Rebuilt(r.opts.Instances.Of(row.Group), a.ID, r.opts.Now()); busy {
-				return errRebuilt
-			}
-		}
-		if rec.Deletion == nil {
-			rec.Status = layout.StatusDeleting
-			rec.Deletion = cmp.Or(r.opts.Instances.Unconfirmed(a.ID), deletionOf(a, row.Replacement, now))
-		}
+		rec.Status = layout.StatusDeleting
+		rec.Deletion = cmp.Or(r.opts.Instances.Unconfirmed(a.ID), deletionOf(a, row.Replacement, now))
 		return nil
 	})
 	if errors.Is(err, errJoined) {
@@ -87,6 +75,28 @@ func (r *Remover) Condemn(ctx context.Context, a fleet.Condemn) error {
 	if err != nil {
 		r.opts.Again(row.Group, storeRetry) // it may be condemned, and then is to go
 		return err
+	}
+	return nil
+}
+
+// kept says why an instance stays, although its removal was decided at the given time: its
+// record, or its group, has changed since.
+func (r *Remover) kept(a fleet.Condemn, group fleet.GroupID, rec *layout.InstanceRecord, decided time.Time) error {
+	now := r.opts.Now()
+	switch {
+	case a.Reason.NeverJoined() && !rec.RegisteredAt.IsZero():
+		return errJoined
+	case a.Reason == fleet.ReasonScaleDown && now.Sub(decided) > oldDecision && !r.opts.StillChosen(group, a.ID):
+		return errNeeded
+	case instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, now):
+		return errOnHold
+	}
+	if a.Reason.Waits() {
+		// Who puts an instance on hold looks for removals that are decided once the hold is on record: one of
+		// the two sees the other (M70).
+		if _, busy := fleet.Rebuilt(r.opts.Instances.Of(group), a.ID, now); busy {
+			return errRebuilt
+		}
 	}
 	return nil
 }

@@ -104,20 +104,7 @@ func show(out io.Writer, s *nstancev1.MachineStatus, output string) error {
 		fmt.Fprintf(out, "failed: epoch %d in %s: %s: %s (%s)\n", f.GetEpoch(), stageWord(f.GetStage()), f.GetReason(), f.GetMessage(),
 			word(f.GetOutcome().String(), "MACHINE_FAILURE_OUTCOME_"))
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "SLOT\tSTATE\tVERSION\tEPOCH\tBOOT ID\t")
-	for _, slot := range s.GetSlots() {
-		version := "-"
-		if c := slot.GetConfiguration(); c != nil {
-			version = fmt.Sprintf("%s-v%d", c.GetName(), c.GetVersion())
-		}
-		active := ""
-		if slot.GetName() == s.GetActiveSlot() {
-			active = " (active)"
-		}
-		fmt.Fprintf(table, "%s%s\t%s\t%s\t%d\t%s\t\n", slot.GetName(), active, word(slot.GetState().String(), "MACHINE_SLOT_STATE_"), version, slot.GetEpoch(), cmp.Or(slot.GetBootId(), "-"))
-	}
-	err := table.Flush()
+	err := showSlots(out, s)
 	for _, c := range s.GetPreflight() {
 		if c.GetResult() != nstancev1.PreflightResult_PREFLIGHT_RESULT_PASSED {
 			fmt.Fprintf(out, "preflight: %s %s: %s\n", c.GetId(), word(c.GetResult().String(), "PREFLIGHT_RESULT_"), c.GetMessage())
@@ -150,6 +137,24 @@ func show(out io.Writer, s *nstancev1.MachineStatus, output string) error {
 		err = errors.Join(err, write(out, "a credential is needed to go on\n"))
 	}
 	return err
+}
+
+// showSlots prints what stands in each slot.
+func showSlots(out io.Writer, s *nstancev1.MachineStatus) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SLOT\tSTATE\tVERSION\tEPOCH\tBOOT ID\t")
+	for _, slot := range s.GetSlots() {
+		version := "-"
+		if c := slot.GetConfiguration(); c != nil {
+			version = fmt.Sprintf("%s-v%d", c.GetName(), c.GetVersion())
+		}
+		active := ""
+		if slot.GetName() == s.GetActiveSlot() {
+			active = " (active)"
+		}
+		fmt.Fprintf(table, "%s%s\t%s\t%s\t%d\t%s\t\n", slot.GetName(), active, word(slot.GetState().String(), "MACHINE_SLOT_STATE_"), version, slot.GetEpoch(), cmp.Or(slot.GetBootId(), "-"))
+	}
+	return table.Flush()
 }
 
 func write(out io.Writer, text string) error {

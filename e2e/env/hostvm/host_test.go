@@ -94,7 +94,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1) //nolint:forbidigo // a process of its own
 		}
-		fmt.Print(h.UserData("own"))
+		fmt.Fprint(os.Stdout, h.UserData("own"))
 		_ = os.Stdout.Close()
 		time.Sleep(time.Hour)
 	}

@@ -71,6 +71,20 @@ func (w *world) do(e sim.Event) {
 			w.endTerm()
 			w.after(duration(e, 0), w.lead)
 		}
+	case "lag", "kill-operator", "operator-away":
+		w.toOperators(e)
+	default:
+		for _, h := range w.hosts {
+			if h.name == e.Args[0] {
+				w.toMachine(e, h)
+			}
+		}
+	}
+}
+
+// toOperators does what an event says to the processes of the operator.
+func (w *world) toOperators(e sim.Event) {
+	switch e.Verb {
 	case "lag":
 		if p := w.processes[e.Args[0]]; p != nil {
 			p.lags[e.Args[1]] = time.Now().Add(duration(e, 2))
@@ -84,12 +98,6 @@ func (w *world) do(e sim.Event) {
 			if p := w.processes[name]; p != nil && !p.working {
 				w.stop(name)
 				w.after(duration(e, 0)+time.Duration(i)*time.Second, func() { w.launch(name) })
-			}
-		}
-	default:
-		for _, h := range w.hosts {
-			if h.name == e.Args[0] {
-				w.toMachine(e, h)
 			}
 		}
 	}

@@ -128,10 +128,7 @@ func pending(in Input, d Decision, now time.Time) Decision {
 	case p != nil && !p.Begun:
 		return wait(hostsv1.ReasonNotBegun, "not all operations of the same selector exist yet")
 	}
-	first := in.Busy
-	if next := Turn(in.Others, in.Machine); first == "" && next != nil && next.UID != op.UID {
-		first = next.Name
-	}
+	first := before(in)
 	switch {
 	case first != "" && op.Status.Reason == hostsv1.ReasonNotClaimed:
 		return wait(op.Status.Reason, "%s", op.Status.Message) // since when it has missed its turn counts
@@ -150,6 +147,17 @@ func pending(in Input, d Decision, now time.Time) Decision {
 	}
 	d.Executor, d.After = executor, left
 	return claimed(op, d, now, metav1.ConditionFalse, hostsv1.ReasonOffered, "executor %s may claim it", executor)
+}
+
+// before is the operation of the machine that comes first; empty: this one does.
+func before(in Input) string {
+	if in.Busy != "" {
+		return in.Busy
+	}
+	if next := Turn(in.Others, in.Machine); next != nil && next.UID != in.Operation.UID {
+		return next.Name
+	}
+	return ""
 }
 
 // offeredSince is since when the executor of an operation may claim it; zero: it may not.

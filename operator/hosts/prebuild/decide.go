@@ -174,10 +174,7 @@ func (d *decision) goOn(m *Machine) {
 		d.step(m, Fail, over(p, hostsv1.PrebuildFailed, m.Host.Message, d.now), "its host gave the preparation of version %d up: %s", p.Version, m.Host.Message)
 		return
 	case late:
-		why := fmt.Sprintf("it is not prepared after %s", Longest)
-		if m.Host.Message != "" {
-			why += ": " + m.Host.Message
-		}
+		why := unfinished(m)
 		d.step(m, TimeOut, over(p, hostsv1.PrebuildFailed, why, d.now), "%s", why)
 		return
 	case m.Host.Known && m.Host.Connected && !m.Host.Prebuilds:
@@ -189,6 +186,15 @@ func (d *decision) goOn(m *Machine) {
 	d.wait(ends.Sub(d.now))
 	d.running = append(d.running, m.Name)
 	d.Running++
+}
+
+// unfinished says of a machine whose time is over what its host says.
+func unfinished(m *Machine) string {
+	why := fmt.Sprintf("it is not prepared after %s", Longest)
+	if m.Host.Message != "" {
+		why += ": " + m.Host.Message
+	}
+	return why
 }
 
 const unable = "its agent or its paver is of an earlier release, which prepares nothing"
