@@ -124,8 +124,8 @@ var mistakes = []mistake{
 	switch {
 	case rec.Deletion != nil:`,
 	}, {
-		"server/removal/condemn.go", `		if rec.Deletion == nil && instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, r.opts.Now()) {`,
-		`		if rec.Deletion == nil && rec.OnDemand && instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, r.opts.Now()) {`,
+		"server/removal/condemn.go", `	case instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, now):`,
+		`	case rec.OnDemand && instances.HoldOf(rec.Hold).Keeps(a.Reason, rec.OnDemand, now):`,
 	}}},
 	{"hold kept for ever", []edit{{
 		"server/instances/rows.go", `Since: h.Since.Time, Until: h.Until.Time}`, `Since: h.Since.Time, Until: h.Until.Time.AddDate(10, 0, 0)}`,
