@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,12 +21,21 @@ import (
 )
 
 // rows is a cache of decisions.
-type rows map[fleet.GroupID][]explain.Decision
+type rows struct {
+	mu sync.Mutex
+	of map[fleet.GroupID][]explain.Decision
+}
 
-func (r rows) AddDecision(d explain.Decision) { r[d.Group] = append(r[d.Group], d) }
+func (r *rows) AddDecision(d explain.Decision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.of[d.Group] = append(r.of[d.Group], d)
+}
 
-func (r rows) EachDecision(do func([]explain.Decision)) {
-	for _, all := range r {
+func (r *rows) EachDecision(do func([]explain.Decision)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, all := range r.of {
 		do(all)
 	}
 }
@@ -41,23 +52,23 @@ func create(n int) explain.Decision {
 // counted counts the writes of a store.
 type counted struct {
 	objectstore.Store
-	puts int
+	puts atomic.Int64
 }
 
 func (c *counted) PutIfAbsent(ctx context.Context, key string, data []byte) (string, error) {
-	c.puts++
+	c.puts.Add(1)
 	return c.Store.PutIfAbsent(ctx, key, data)
 }
 
 func (c *counted) PutIfMatch(ctx context.Context, key string, data []byte, etag string) (string, error) {
-	c.puts++
+	c.puts.Add(1)
 	return c.Store.PutIfMatch(ctx, key, data, etag)
 }
 
 // keeper is one of a term that has read what is stored.
-func keeper(t *testing.T, store objectstore.Store, term uint64, exists bool) (*Keeper, rows) {
+func keeper(t *testing.T, store objectstore.Store, term uint64, exists bool) (*Keeper, *rows) {
 	t.Helper()
-	cache := rows{}
+	cache := &rows{of: map[fleet.GroupID][]explain.Decision{}}
 	k := New(Options{
 		Shard: "s", Term: term, Store: store, Cache: cache, Over: func(error) bool { return false }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
@@ -76,11 +87,11 @@ func TestAHandOverBringsEverything(t *testing.T) {
 	}
 	first.HandOver(t.Context())
 	second, restored := keeper(t, store, 2, true)
-	if !slices.Equal(restored[web], cache[web]) || len(second.Gaps()) != 0 {
-		t.Errorf("restored %v, gaps %v", restored[web], second.Gaps())
+	if !slices.Equal(restored.of[web], cache.of[web]) || len(second.Gaps()) != 0 {
+		t.Errorf("restored %v, gaps %v", restored.of[web], second.Gaps())
 	}
-	if _, gone := keeper(t, store, 2, false); len(gone) != 0 {
-		t.Errorf("decisions about a group that is gone: %v", gone)
+	if _, gone := keeper(t, store, 2, false); len(gone.of) != 0 {
+		t.Errorf("decisions about a group that is gone: %v", gone.of)
 	}
 }
 
@@ -97,15 +108,15 @@ func TestWritesAreAtMostOneAMinuteAndOnlyWithNews(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		if store.puts < 9 || store.puts > 10 {
-			t.Errorf("%d writes in ten minutes", store.puts)
+		if store.puts.Load() < 9 || store.puts.Load() > 10 {
+			t.Errorf("%d writes in ten minutes", store.puts.Load())
 		}
 		time.Sleep(time.Minute)
-		before := store.puts
+		before := store.puts.Load()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if store.puts != before {
-			t.Errorf("%d writes without news", store.puts-before)
+		if store.puts.Load() != before {
+			t.Errorf("%d writes without news", store.puts.Load()-before)
 		}
 		cancel()
 		synctest.Wait()
@@ -146,7 +157,7 @@ func TestALeaderReplacesTheLastWriteOfAnEarlierOneAndNoneOfALaterOne(t *testing.
 	if err := first.write(t.Context(), true, first.opts.Writes); err != nil {
 		t.Errorf("a later try is %v", err)
 	}
-	if _, got := keeper(t, store, 3, true); len(got[web]) != 1 || got[web][0].Reason != "reason 2" {
+	if _, got := keeper(t, store, 3, true); len(got.of[web]) != 1 || got.of[web][0].Reason != "reason 2" {
 		t.Errorf("stored is %v", got)
 	}
 }
@@ -167,12 +178,12 @@ func TestADamagedDocumentCostsAnExplanationAndNoMore(t *testing.T) {
 				t.Fatal(err)
 			}
 			k, cache := keeper(t, store, 2, true)
-			if len(cache) != 0 || len(k.Gaps()) != 1 {
+			if len(cache.of) != 0 || len(k.Gaps()) != 1 {
 				t.Errorf("restored %v, gaps %v", cache, k.Gaps())
 			}
 			cache.AddDecision(create(1))
 			k.HandOver(t.Context())
-			if _, got := keeper(t, store, 3, true); len(got[web]) != 1 {
+			if _, got := keeper(t, store, 3, true); len(got.of[web]) != 1 {
 				t.Errorf("it is not replaced: %v", got)
 			}
 		})
