@@ -125,7 +125,7 @@ func (c *commander) leaves(path ...string) (all [][]string) {
 }
 
 // beside are commands that do not speak for a tenant, or never end by themselves.
-var beside = []string{"cluster", "group watch", "instance watch", "shard errors", "group edit", "events", "serve", "version", "shard config validate", "shard config schema", "config"}
+var beside = []string{"cluster", "group watch", "instance watch", "shard errors", "group edit", "events", "serve", "console", "token", "version", "shard config validate", "shard config schema", "config"}
 
 // work makes every command there is: those known here with sense, those that came
 // later with the names of a group and of a machine of the tenant's own and of
