@@ -58,7 +58,7 @@ var hostFeature = feature{
 		to("update", ManagementCluster, hosts, "machineconfigurations/finalizers"),
 		to("get list watch create update delete", ManagementCluster, hosts, "machineconfigurationversions"),
 		to("patch", ManagementCluster, hosts, "machineconfigurationversions/status"),
-		to("list watch create patch delete", ManagementCluster, hosts, "machineoperations"),
+		to("get list watch create patch delete", ManagementCluster, hosts, "machineoperations"),
 		to("patch", ManagementCluster, hosts, "machineoperations/status"),
 		to("list", ManagementCluster, "admissionregistration.k8s.io", "validatingadmissionpolicies"),
 		to("list", ManagementCluster, "admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
