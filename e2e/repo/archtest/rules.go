@@ -267,7 +267,7 @@ var layers = []layer{
 	{dir: "admin/hub", ours: []string{"protos/nstance/v1"}, tests: []string{"admin/shardclient/..."}},
 	{dir: "admin/tokens", ours: []string{"protos/identity"}},
 	{
-		dir: "admin/httpapi", ours: []string{"protos/identity", "admin/gateway", "admin/tokens"},
+		dir: "admin/httpapi", ours: []string{"protos/identity", "admin/gateway", "admin/tokens", "server/pki"},
 		tests: []string{"admin/shardclient/...", "protos/nstance/v1"},
 	},
 	{
