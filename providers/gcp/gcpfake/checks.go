@@ -72,6 +72,9 @@ func (c *Cloud) checkDisks(i *instance) error {
 			return invalidField(field+".boot", fmt.Sprint(disk.GetBoot()), "Boot disk must be the first disk attached to the instance.")
 		}
 		from := disk.GetInitializeParams().GetSourceImage()
+		if n > 0 && from == "" && disk.GetType() == "SCRATCH" {
+			continue // a local SSD: it is empty, and its size is that of its kind
+		}
 		if n > 0 && from == "" && disk.GetInitializeParams().GetDiskSizeGb() > 0 {
 			continue // an empty one
 		}
