@@ -56,6 +56,8 @@ func (h *held) take(work *nstancev1.MachineWork) bool {
 		return h.order(w.Operation.GetId(), work)
 	case *nstancev1.MachineWork_CancelOperation:
 		return h.order(w.CancelOperation.GetId(), work)
+	case *nstancev1.MachineWork_LogsStored:
+		return h.order(w.LogsStored.GetOperationId(), work) // the paver that has sent logs knows the operation
 	default:
 		return false
 	}
@@ -79,7 +81,7 @@ func (h *held) order(id string, work *nstancev1.MachineWork) bool {
 // drop forgets an operation.
 func (h *held) drop(id string) {
 	h.orders = slices.DeleteFunc(h.orders, func(it item) bool {
-		return id == it.work.GetOperation().GetId() || id == it.work.GetCancelOperation().GetId()
+		return id == it.work.GetOperation().GetId() || id == it.work.GetCancelOperation().GetId() || id == it.work.GetLogsStored().GetOperationId()
 	})
 }
 

@@ -23,6 +23,9 @@ const Capability = "machine/v1"
 // Prebuild is what a paver says in its hello that prepares machines in the background.
 const Prebuild = "prebuild"
 
+// Logs is what an agent says in its hello to the paver that passes logs on.
+const Logs = "logs"
+
 const (
 	helloTimeout = 5 * time.Second  // for the paver's first message
 	writeTimeout = 10 * time.Second // for one message to the paver
@@ -51,6 +54,7 @@ type Link struct {
 	mu     sync.Mutex
 	able   bool // a paver is connected
 	status *nstancev1.MachineStatus
+	logs   *nstancev1.MachineLogs // to be passed on; nil: there are none
 	held   held
 }
 
@@ -79,7 +83,14 @@ func (l *Link) Status() *nstancev1.MachineStatus {
 	return l.status
 }
 
-// News gets a value when what Able or Status return has changed. It has one reader.
+// Logs are what the paver has the server store; nil: nothing. They must not be changed.
+func (l *Link) Logs() *nstancev1.MachineLogs {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.logs
+}
+
+// News gets a value when what Able, Status or Logs return has changed. It has one reader.
 func (l *Link) News() <-chan struct{} { return l.news }
 
 // Deliver passes work on to the paver, now or when it is connected. What is in force is kept.
@@ -87,6 +98,9 @@ func (l *Link) News() <-chan struct{} { return l.news }
 func (l *Link) Deliver(w *nstancev1.MachineWork) {
 	l.mu.Lock()
 	taken := l.held.take(w)
+	if s := w.GetLogsStored(); s != nil && s.GetOperationId() == l.logs.GetOperationId() {
+		l.logs = nil
+	}
 	l.mu.Unlock()
 	if !taken {
 		l.opts.Log.Debug("work for another machine or of an unknown kind was ignored")
@@ -149,7 +163,9 @@ func (l *Link) greet(conn net.Conn, in io.Reader) (*nstancev1.HostlinkHello, err
 	if err := conn.SetDeadline(l.opts.Now().Add(helloTimeout)); err != nil {
 		return nil, err
 	}
-	err := frame.Write(conn, &nstancev1.AgentToPaver{Message: &nstancev1.AgentToPaver_Hello{Hello: &nstancev1.HostlinkHello{Version: l.opts.Version}}})
+	err := frame.Write(conn, &nstancev1.AgentToPaver{Message: &nstancev1.AgentToPaver_Hello{Hello: &nstancev1.HostlinkHello{
+		Version: l.opts.Version, Capabilities: []string{Logs},
+	}}})
 	if err != nil {
 		return nil, fmt.Errorf("greet the paver: %w", err)
 	}
@@ -176,6 +192,12 @@ func (l *Link) receive(in io.Reader, prebuilds bool) error {
 			return errors.New("the paver closed the connection")
 		case err != nil:
 			return err
+		}
+		if logs := m.GetLogs(); logs != nil {
+			l.mu.Lock()
+			l.logs = logs
+			l.mu.Unlock()
+			signal(l.news)
 		}
 		if status := m.GetStatus(); status != nil {
 			status.Prebuilds = prebuilds
@@ -217,7 +239,7 @@ func (l *Link) send(ctx context.Context, conn net.Conn) error {
 // the next.
 func (l *Link) setAble(able bool) {
 	l.mu.Lock()
-	l.able, l.status = able, nil
+	l.able, l.status, l.logs = able, nil, nil
 	l.mu.Unlock()
 	signal(l.news)
 }

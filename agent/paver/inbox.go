@@ -157,6 +157,8 @@ func (p *Paver) Take(ctx context.Context, w *nstancev1.MachineWork) error {
 		err = p.cancelOrder(ctx, w.CancelOperation.GetId())
 	case *nstancev1.MachineWork_Prebuild:
 		err = background{p}.takePrebuild(w.Prebuild)
+	case *nstancev1.MachineWork_LogsStored:
+		handover{p}.answered(w.LogsStored)
 	default:
 		err = errors.New("work of an unknown kind is ignored")
 	}
@@ -345,7 +347,7 @@ func (p *Paver) publish(ctx context.Context, v transition.View, seen map[journal
 		in.Slots[slot] = report.Slot{Observed: s.Observed, Exists: s.Exists}
 	}
 	in.Operations = p.orders.book.Told(in.Now)
-	in.Around.Executors = p.executors()
+	in.Around.Executors = executors(p.opts.Executor)
 	for _, reason := range slices.Sorted(maps.Keys(p.problems)) {
 		in.Problems = append(in.Problems, &nstancev1.MachineProblem{Reason: reason, Message: p.problems[reason]})
 	}

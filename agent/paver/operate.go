@@ -12,6 +12,7 @@ import (
 
 	"nstance.dev/agent/paver/assignment"
 	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/logs"
 	"nstance.dev/agent/paver/operation"
 	"nstance.dev/agent/paver/report"
 	"nstance.dev/agent/paver/transition"
@@ -37,16 +38,18 @@ type Executor interface {
 	// GoDown stops a machine within a grace, and has the host rebooted, or powered off. It may return
 	// before the host is down.
 	GoDown(ctx context.Context, slot journal.Slot, grace time.Duration, off bool) error
+	// Collect returns the logs of the host, and of a machine unless slot is None, without secrets. Among those are the ones given.
+	Collect(ctx context.Context, r operation.Record, slot journal.Slot, secrets []string) (logs.Packed, error)
 	// Reset removes all that was ever built.
 	Reset(ctx context.Context, j journal.Journal, wipe bool) error
 }
 
 // executors say which operations the host offers. An earlier release of the paver offers none.
-func (p *Paver) executors() []*nstancev1.MachineExecutor {
-	if p.opts.Executor == nil {
+func executors(e Executor) []*nstancev1.MachineExecutor {
+	if e == nil {
 		return nil
 	}
-	return []*nstancev1.MachineExecutor{{Name: "paver", Operations: p.opts.Executor.Offers()}}
+	return []*nstancev1.MachineExecutor{{Name: "paver", Operations: e.Offers()}}
 }
 
 // orders are the operations that the host was asked for.
@@ -58,6 +61,8 @@ type orders struct {
 	// asked is the operation that this process has asked for, and retry when to try again.
 	asked string
 	retry time.Time
+	// logs are those that were collected last, and what has become of them.
+	logs collected
 }
 
 // operationID is the form of an id.
@@ -85,7 +90,7 @@ func (p *Paver) takeOrder(ctx context.Context, o *nstancev1.MachineOrder) error 
 		delete(p.problems, "OperationsUnreadable")
 		p.opts.Log.InfoContext(ctx, "operations read again", "path", p.orders.file.Path, "operations", len(p.orders.book.Records), "reason", "the file can be read, or was deleted")
 	}
-	r := operation.Record{ID: id, Name: name, Parameters: o.GetParameters(), Deadline: o.GetDeadline().AsTime(), State: operation.Accepted, Taken: now}
+	r := operation.Record{ID: id, Name: name, Parameters: o.GetParameters(), Deadline: o.GetDeadline().AsTime(), TakesLogs: o.GetTakesLogs(), State: operation.Accepted, Taken: now}
 	switch waiting := p.orders.book.Waiting(); {
 	case p.orders.unreadable != nil: // it may have been done before
 		message := "what is known of operations is lost: " + p.orders.unreadable.Error()
@@ -174,7 +179,7 @@ func (p *Paver) operate(ctx context.Context, v transition.View, changing bool) t
 	view := p.operationView(r, v)
 	view.Unit.Exists = true // until it was looked at
 	step := operation.Next(r, view)
-	if changing && !step.Alone {
+	if changing && !step.Alone && !step.Beside {
 		return turn{until: view.Now}
 	}
 	if operation.Looks(r) && (r.State == operation.InProgress || step.Kind != operation.End) {
@@ -275,7 +280,7 @@ func (p *Paver) operationView(r operation.Record, v transition.View) operation.V
 	if p.orders.asked == r.ID {
 		view.Sent = true
 	}
-	view.Retry = p.orders.retry
+	view.Retry, view.Stored = p.orders.retry, p.orders.logs.stored(r.ID)
 	return view
 }
 
@@ -315,6 +320,7 @@ const (
 	unitLimit    = 20 * time.Second
 	machineLimit = 4 * time.Minute
 	resetTime    = 15 * time.Minute
+	logsLimit    = time.Minute
 )
 
 // perform does what a step says, once it is durable that it will.
@@ -353,6 +359,8 @@ func (p *Paver) do(ctx context.Context, r *operation.Record, step operation.Step
 		limit = unitLimit
 	case operation.Reset:
 		limit = resetTime
+	case operation.Collect:
+		limit = logsLimit
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -366,6 +374,8 @@ func (p *Paver) do(ctx context.Context, r *operation.Record, step operation.Step
 		return e.StopMachine(limited, slot)
 	case operation.RestartHost, operation.PowerOff:
 		return e.GoDown(limited, slot, r.Grace(), step.Kind == operation.PowerOff)
+	case operation.Collect:
+		return handover{p}.collect(limited, *r, slot)
 	case operation.Reset:
 		if err := e.Reset(limited, v.Journal, r.Wipe()); err != nil {
 			return err

@@ -47,6 +47,12 @@ type world struct {
 	log    *lockedBuffer
 	host   *host.Host
 	power  *power
+	// journals are read by operations.
+	journals struct {
+		mu     sync.Mutex
+		failed error
+		reads  int
+	}
 	policy atomic.Value // string: of the host
 	fault  atomic.Value // func(op string, slot journal.Slot) error: of the runner
 	look   atomic.Int64 // how long a look at the host takes
@@ -124,7 +130,8 @@ func (w *world) start() {
 	})
 	does := executor.New(executor.Options{
 		Machines: h, Runner: w.runner, Mode: preflight.Service, Power: executor.Power{BootID: w.power.bootID, Systemctl: w.power.systemctl}, Log: log,
-		Policy: func() (policy.Policy, error) { return policy.Parse([]byte(w.policy.Load().(string))) },
+		Journalctl: w.journalctl,
+		Policy:     func() (policy.Policy, error) { return policy.Parse([]byte(w.policy.Load().(string))) },
 	})
 	p, err := paver.New(paver.Options{
 		Host: slowHost{h, w}, Executor: does, Preparer: host.Background{Host: h}, Dir: filepath.Join(w.dir, state), RunDir: filepath.Join(w.dir, "run"), Version: "test", Log: log, Jitter: func() float64 { return 0 },

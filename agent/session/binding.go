@@ -165,6 +165,13 @@ func (st *stream) watchHost(ctx context.Context, now time.Time) error {
 		}
 		return nil
 	}
+	if logs := m.newLogs(host); logs != nil {
+		if size := proto.Size(logs); size > maxLogs {
+			st.session.log.WarnContext(ctx, "logs of the host dropped", "reason", "they are too large", "bytes", size, "limit", maxLogs)
+		} else if err := st.send(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_MachineLogs{MachineLogs: logs}}); err != nil {
+			return err
+		}
+	}
 	status := m.news(host, now)
 	if status == nil {
 		return nil

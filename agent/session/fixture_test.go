@@ -143,7 +143,8 @@ type shard struct {
 	reports []arrival
 	submits []*nstancev1.PublicKeys
 	joined  []*nstancev1.ClusterReport
-	hosts   []int64 // epochs of the statuses of hosts
+	hosts   []int64  // epochs of the statuses of hosts
+	logs    []string // operations of the logs of hosts
 	onRenew func(*nstancev1.Renew) *nstancev1.Renewed
 	current agenttest.Stream
 	without bool // welcome says that the instance has no node machine
@@ -205,6 +206,8 @@ func (s *shard) connect(stream agenttest.Stream, who identity.Peer) error {
 			s.joined = append(s.joined, m.Cluster)
 		case *nstancev1.AgentMessage_MachineStatus:
 			s.hosts = append(s.hosts, m.MachineStatus.GetEpoch())
+		case *nstancev1.AgentMessage_MachineLogs:
+			s.logs = append(s.logs, m.MachineLogs.GetOperationId())
 		case *nstancev1.AgentMessage_Renew:
 			if s.onRenew != nil {
 				answer = &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_Renewed{Renewed: s.onRenew(m.Renew)}}

@@ -111,6 +111,24 @@ func (s *shard) expectStatuses(t *testing.T, what string, want ...int64) {
 	}
 }
 
+// hands has the paver hand logs over.
+func (p *paver) hands(operation string, size int) {
+	_ = frame.Write(p.conn, &nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Logs{Logs: &nstancev1.MachineLogs{OperationId: operation, Content: make([]byte, size)}}})
+}
+
+// expectLogs compares the operations whose logs came since the last call.
+func (s *shard) expectLogs(t *testing.T, what string, want ...string) {
+	t.Helper()
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(s.logs, want) {
+		t.Errorf("%s: logs of %q, want %q", what, s.logs, want)
+	}
+	s.logs = nil
+}
+
 // TestAnInstanceWithoutANodeMachineCostsNothing: whatever its host has installed, nothing of it is said once the server has
 // said so, and nothing is offered on the next stream. A server that wants to hear of it after all does.
 func TestAnInstanceWithoutANodeMachineCostsNothing(t *testing.T) {
@@ -194,6 +212,21 @@ func TestM40_AnAgentRelays(t *testing.T) {
 		s.expectStatuses(t, "welcome of the same leader")
 		s.send(t, welcomeIn(8, time.Minute))
 		s.expectStatuses(t, "the next leader", 8)
+		p.hands("op-1", 1<<20)
+		s.expectLogs(t, "logs", "op-1")
+		p.reports(&nstancev1.MachineStatus{Epoch: 9})
+		s.expectLogs(t, "the same logs")
+		p.hands("op-2", 1<<20+2<<10)
+		s.expectLogs(t, "logs that are too large")
+		p.hands("op-3", 1)
+		s.expectLogs(t, "other logs", "op-3")
+		s.send(t, welcomeIn(9, time.Minute))
+		s.expectLogs(t, "the next leader", "op-3")
+		s.send(t, &nstancev1.ServerMessage{Message: &nstancev1.ServerMessage_MachineWork{MachineWork: &nstancev1.MachineWork{
+			Work: &nstancev1.MachineWork_LogsStored{LogsStored: &nstancev1.MachineLogsStored{OperationId: "op-3", Key: "k"}},
+		}}})
+		s.send(t, welcomeIn(10, time.Minute))
+		s.expectLogs(t, "the next leader, when they are stored")
 		m.quit()
 	})
 }

@@ -185,6 +185,8 @@ func (a *Service) act(s *stream, msg *nstancev1.AgentMessage) error {
 		a.bindings.report(s, m.Cluster)
 	case *nstancev1.AgentMessage_MachineStatus:
 		a.machines.status(s, m.MachineStatus)
+	case *nstancev1.AgentMessage_MachineLogs:
+		a.machines.logs(s, m.MachineLogs)
 	case *nstancev1.AgentMessage_Renew:
 		// Storage may take its time. The stream's end is known at once all the same.
 		ctx := s.conn.Context()

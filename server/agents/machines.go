@@ -21,6 +21,8 @@ type Machines interface {
 	Greeted(id identity.ID, able bool, version string)
 	// Status is what a host reports, of which the last one counts.
 	Status(id identity.ID, status *nstancev1.MachineStatus)
+	// Logs are those that a host hands over.
+	Logs(id identity.ID, logs *nstancev1.MachineLogs)
 	// Left says that the agent of an instance is not connected any more.
 	Left(id identity.ID)
 	// Wake says that there is room on the stream again, where there was none.
@@ -77,6 +79,13 @@ func (m *machines) greeted(s *stream) {
 func (m *machines) status(s *stream, status *nstancev1.MachineStatus) {
 	if s.offers.machines.able.Load() && status != nil {
 		m.hear(s, func(told Machines) { told.Status(s.id, status) })
+	}
+}
+
+// logs takes the logs of a host.
+func (m *machines) logs(s *stream, logs *nstancev1.MachineLogs) {
+	if s.offers.machines.able.Load() && logs != nil {
+		m.hear(s, func(told Machines) { told.Logs(s.id, logs) })
 	}
 }
 

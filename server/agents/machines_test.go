@@ -28,6 +28,9 @@ func (b built) Greeted(_ identity.ID, able bool, version string) {
 func (b built) Status(_ identity.ID, s *nstancev1.MachineStatus) {
 	b.noteHost(fmt.Sprint("status ", s.Epoch))
 }
+func (b built) Logs(_ identity.ID, l *nstancev1.MachineLogs) {
+	b.noteHost(fmt.Sprint("logs of ", l.OperationId))
+}
 func (b built) Left(identity.ID) { b.noteHost("left") }
 func (b built) Wake(identity.ID) {}
 
@@ -93,7 +96,10 @@ func TestM40_AHostHearsOfItsAssignmentAndReports(t *testing.T) {
 		a.hosts = nil
 		a.mu.Unlock()
 		o.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_MachineStatus{}})
-		a.expectHost("a status without content")
+		o.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_MachineLogs{}})
+		a.expectHost("a status and logs without content")
+		o.say(&nstancev1.AgentMessage{Message: &nstancev1.AgentMessage_MachineLogs{MachineLogs: &nstancev1.MachineLogs{OperationId: "op-1"}}})
+		a.expectHost("logs", "logs of op-1")
 		newer := a.builds(m)
 		a.expectHost("a newer stream", "able v9")
 		o.expect(t, refusal.Aborted)

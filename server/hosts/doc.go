@@ -15,6 +15,8 @@
 // by their ids, so here they are in memory alone, and whoever asks for one asks again after a change
 // of leader.
 //
+// Logs that a host hands over ([Machines.Logs]) are stored if such an operation was asked of it, and the host is told where.
+//
 // What a host is to prepare in the background ([Machines.Prebuild]) is relayed in the same way.
 //
 // What it costs: an instance without a node machine, and an agent whose host has no paver,

@@ -40,7 +40,7 @@ func (m *Machines) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-	<-ctx.Done()
+	m.tidyLogs(ctx)
 	return nil
 }
 

@@ -31,7 +31,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "nstance_operations_total", Help: "Power operations that are over, by operation (powerOn, powerOff, powerCycle) and state (Complete, Failed).",
 		}, []string{"operation", "state"}),
 		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nstance_machine_work_sent_total", Help: "Messages about node machines sent to agents, by kind (assignment, credential, confirmation, prebuild, operation, cancellation).",
+			Name: "nstance_machine_work_sent_total", Help: "Messages about node machines sent to agents, by kind (assignment, credential, confirmation, prebuild, operation, cancellation, logs).",
 		}, []string{"kind"}),
 		statuses: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nstance_machine_statuses_total", Help: "Reports of hosts about their node machines, by result (taken, too_large).",

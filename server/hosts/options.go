@@ -38,6 +38,9 @@ type Options struct {
 	// Heard is told of an instance about which [Machines.Node] may say something else than before; nil: nobody is.
 	Heard func(id identity.ID)
 
+	// Logs keep the logs that hosts hand over.
+	Logs Logs
+
 	// Go runs a function in a goroutine that the leader's term waits for.
 	Go func(func())
 

@@ -29,6 +29,12 @@ type order struct {
 	// Of the stream of the agent:
 	sentAt     time.Time // zero: it is to be sent
 	cancelSent bool
+	// adopted: another leader has sent it, so this one does not.
+	adopted bool
+	// Of one that hands logs over:
+	storing  bool                         // logs have come, and are being stored
+	logs     *nstancev1.MachineLogsStored // what has become of them; nil: none have come
+	logsSent bool
 }
 
 // orders are the operations of a host that are not known to be over, in the order in which they came.
@@ -82,7 +88,7 @@ func (all *orders) take(req OrderRequest, h hostView, now time.Time) (status *ns
 		return nil, false, refusal.New(refusal.FailedPrecondition, "TOO_MANY_OPERATIONS", "%d operations of instance %q are not over; wait for one", len(*all), h.id)
 	}
 	o := &order{at: now, message: &nstancev1.MachineOrder{
-		Id: req.ID, Name: req.Name, Parameters: maps.Clone(req.Params), Deadline: timestamppb.New(req.Deadline),
+		Id: req.ID, Name: req.Name, Parameters: maps.Clone(req.Params), Deadline: timestamppb.New(req.Deadline), TakesLogs: true,
 	}}
 	*all = append(*all, o)
 	return statusOf(h.id, nil, o), true, nil
@@ -130,12 +136,19 @@ func (all *orders) settle(s *nstancev1.MachineStatus, now time.Time) {
 			continue
 		}
 		if r == nil && now.Sub(o.sentAt) >= sendOrderAgain {
-			o.sentAt, o.cancelSent = time.Time{}, false
+			o.sentAt, o.cancelSent, o.logsSent = time.Time{}, false, false
 		}
 		left = append(left, o)
 	}
 	clear((*all)[len(left):])
 	*all = left
+}
+
+// adopt notes an operation that another leader has sent.
+func (all *orders) adopt(r *nstancev1.MachineOperationReport, now time.Time) *order {
+	o := &order{at: now, sentAt: now, adopted: true, message: &nstancev1.MachineOrder{Id: r.GetId(), Name: r.GetName(), Deadline: timestamppb.New(now)}}
+	*all = append(*all, o)
+	return o
 }
 
 func over(r *nstancev1.MachineOperationReport) bool {
@@ -150,7 +163,7 @@ func over(r *nstancev1.MachineOperationReport) bool {
 // unsend has all operations sent again, as on a new stream.
 func (all orders) unsend() {
 	for _, o := range all {
-		o.sentAt, o.cancelSent = time.Time{}, false
+		o.sentAt, o.cancelSent, o.logsSent = time.Time{}, false, false
 	}
 }
 
@@ -159,12 +172,15 @@ func (all orders) unsend() {
 func (all orders) next(now time.Time) (message *nstancev1.MachineWork, kind string, queued func()) {
 	for _, o := range all {
 		switch {
-		case o.sentAt.IsZero():
+		case o.sentAt.IsZero() && !o.adopted:
 			message = &nstancev1.MachineWork{Work: &nstancev1.MachineWork_Operation{Operation: o.message}}
 			return message, "operation", func() { o.sentAt = now }
 		case o.cancelled && !o.cancelSent:
 			message = &nstancev1.MachineWork{Work: &nstancev1.MachineWork_CancelOperation{CancelOperation: &nstancev1.MachineOrderCancel{Id: o.message.GetId()}}}
 			return message, "cancellation", func() { o.cancelSent = true }
+		case o.logs != nil && !o.logsSent:
+			message = &nstancev1.MachineWork{Work: &nstancev1.MachineWork_LogsStored{LogsStored: o.logs}}
+			return message, "logs", func() { o.logsSent = true }
 		}
 	}
 	return nil, "", nil

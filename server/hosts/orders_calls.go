@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/layout"
@@ -79,6 +77,9 @@ func (m *Machines) Operation(tenant, id string) (*nstancev1.OperationStatus, err
 	for known := range m.ordered(tenant, id) {
 		known.mu.Lock()
 		r, o := reportOf(known.status, id), known.orders.find(id)
+		if o == nil && r.GetName() == collectLogs && !over(r) { // its operator waits for the logs, whichever leader has asked for them
+			known.orders.adopt(r, m.opts.Now())
+		}
 		known.mu.Unlock()
 		if r != nil || o != nil {
 			m.orderOf.note(id, known.id)
@@ -124,9 +125,7 @@ func (m *Machines) cancel(ctx context.Context, known *machine, id string) *nstan
 	case over(r):
 		return statusOf(known.id, r, o)
 	case o == nil: // another leader has sent it
-		now := m.opts.Now()
-		o = &order{at: now, sentAt: now, message: &nstancev1.MachineOrder{Id: id, Name: r.GetName(), Deadline: timestamppb.New(now)}}
-		known.orders = append(known.orders, o)
+		o = known.orders.adopt(r, m.opts.Now())
 	}
 	if !o.cancelled {
 		o.cancelled = true

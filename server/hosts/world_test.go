@@ -20,6 +20,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/hostlogs"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore"
@@ -87,9 +88,12 @@ func (w *world) prepare(term uint64, ids ...identity.ID) *leader {
 	}
 	ctx, stop := context.WithCancel(w.t.Context())
 	l := &leader{w: w, term: term, rows: rows, agents: &agents{open: map[identity.ID]bool{}, room: 100}, stop: stop, done: make(chan struct{})}
+	writes := objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }}
+	log := slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	l.Machines = New(ctx, Options{
+		Logs:  hostlogs.New(hostlogs.Options{Shard: "s1", Store: w.storage, Writes: writes, Now: time.Now, Log: log}),
 		Shard: "s1", Term: term, Store: w.storage, Cache: rows,
-		Writes: objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }},
+		Writes: writes,
 		Agents: func() Agents { return l.agents },
 		Heard: func(id identity.ID) {
 			l.mu.Lock()
@@ -104,7 +108,7 @@ func (w *world) prepare(term uint64, ids ...identity.ID) *leader {
 			}
 			return ends
 		},
-		Metrics: NewMetrics(nil), Now: time.Now, Log: slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Metrics: NewMetrics(nil), Now: time.Now, Log: log,
 	})
 	for _, id := range ids {
 		l.insert(id, func(*cache.Instance) {})
@@ -181,6 +185,11 @@ func describe(w *nstancev1.MachineWork) string {
 		return fmt.Sprintf("operation %s %s", w.Operation.Id, w.Operation.Name)
 	case *nstancev1.MachineWork_CancelOperation:
 		return "cancel " + w.CancelOperation.Id
+	case *nstancev1.MachineWork_LogsStored:
+		if w.LogsStored.Refused != "" {
+			return "logs of " + w.LogsStored.OperationId + " refused"
+		}
+		return "logs of " + w.LogsStored.OperationId + " stored"
 	case *nstancev1.MachineWork_Prebuild:
 		if w.Prebuild.Assignment == nil {
 			return "no prebuild"

@@ -30,7 +30,7 @@ func TestS14_NoDocumentOfTheServersIsAFile(t *testing.T) {
 				layout.InstancePrefix("s"), layout.InstanceKey("s", "t", id), layout.OperatorPrefix, layout.OperatorKey("t", operator),
 				layout.OperatorNonceKey(strings.Repeat("0", 64)), layout.CertlogKey("s", "t", now, id),
 				layout.SnapshotPrefix("s"), layout.DecisionKey("s"), layout.SnapshotKey("s", 1, 1),
-				"machine/s/x", "operation/s/x", "decision/s.json.gz", "tenant/s/t.json", "groups/s.previous.jsonc",
+				"machine/s/x", layout.HostLogPrefix("s"), "operation/s/x", "decision/s.json.gz", "tenant/s/t.json", "groups/s.previous.jsonc",
 			} {
 				if secrets == "" && strings.HasSuffix(key, ".key") && !strings.Contains(key, "/") {
 					continue // no place of a secret

@@ -17,6 +17,7 @@ import (
 	"nstance.dev/server/filesync"
 	"nstance.dev/server/fleet"
 	"nstance.dev/server/garbage"
+	"nstance.dev/server/hostlogs"
 	"nstance.dev/server/hosts"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
@@ -165,8 +166,11 @@ func newMachines(r *Term) *hosts.Machines {
 	return hosts.New(r.leadership.ctx, hosts.Options{
 		Shard: r.opts.Shard, Term: r.leadership.term, Store: r.opts.Store, Writes: underLease(r.opts.Jitter), Cache: r.planner.cache,
 		Agents: func() hosts.Agents { return r.agents },
-		Heard:  func(id identity.ID) { r.demand.Changed(id) }, // made after it
-		Go:     r.leadership.tasks.Go, Over: r.leadership.endIfOver,
+		Logs: hostlogs.New(hostlogs.Options{
+			Shard: r.opts.Shard, Store: r.opts.Store, Writes: underLease(r.opts.Jitter), Now: r.opts.Now, Log: r.opts.Log,
+		}),
+		Heard: func(id identity.ID) { r.demand.Changed(id) }, // made after it
+		Go:    r.leadership.tasks.Go, Over: r.leadership.endIfOver,
 		Metrics: r.opts.Metrics.hosts, Now: r.opts.Now, Log: r.opts.Log,
 	})
 }

@@ -1,5 +1,5 @@
 // Package executor does to a host what operations take: it restarts units, stops the node machine, takes the
-// host down, and has everything removed.
+// host down, collects logs, and has everything removed.
 //
 // It decides nothing; what comes next package operation decides. All that it does may be repeated. Units are
 // asked for by their names as arguments of systemctl, in the machine or on the host, and no shell reads one.
@@ -39,7 +39,9 @@ type Options struct {
 	Name     func(journal.Slot) string     // of machines; nil: [journal.Slot.Machine]
 	Policy   func() (policy.Policy, error) // read at every use; nil: that of [policy.Path]
 	Power    Power
-	Log      *slog.Logger
+	// Journalctl reads journals; nil: that of the host, or of a machine.
+	Journalctl Journalctl
+	Log        *slog.Logger
 }
 
 // Executor is that of this host. It has one user at a time. Make one with [New].
@@ -54,7 +56,11 @@ func New(opts Options) *Executor {
 		opts.Policy = func() (policy.Policy, error) { return policy.Load(policy.Path) }
 	}
 	opts.Power = opts.Power.withDefaults()
-	return &Executor{opts}
+	e := &Executor{opts}
+	if opts.Journalctl == nil {
+		e.opts.Journalctl = e.journalctl
+	}
+	return e
 }
 
 // Offers are the names of the operations that this host can carry out. Which of them its policy allows

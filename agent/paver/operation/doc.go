@@ -8,6 +8,7 @@
 //
 //   - a reboot by another boot ID of the host, a restart of the machine by another boot ID of that,
 //     a restart of a service by another invocation of its unit;
+//   - a collection of logs by the word of the servers that they are stored;
 //   - so an operation that a crash has interrupted goes on where it was, and is not done twice:
 //     what the proof shows is done is not asked for again.
 //

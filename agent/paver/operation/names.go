@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ const (
 	Reboot         = "reboot"
 	Shutdown       = "shutdown"
 	ResetHost      = "resetHost"
+	CollectLogs    = "collectLogs"
 )
 
 // Reasons of operations.
@@ -38,6 +40,8 @@ const (
 	ReasonInterrupted = "Interrupted"
 	// ReasonUnitFailed: the unit was started, and failed.
 	ReasonUnitFailed = "UnitFailed"
+	// ReasonNotStored: the servers do not store the logs.
+	ReasonNotStored = "NotStored"
 	// ReasonHalting goes with an operation that is not over: the host is about to go down.
 	ReasonHalting = "Halting"
 	// ReasonBusy goes with an operation that is not over: what it waits for.
@@ -51,6 +55,7 @@ var parameters = map[string]map[string]func(string) error{
 	Reboot:         {"drain": oneOf("true", "false"), "graceSeconds": checkSeconds},
 	Shutdown:       {"graceSeconds": checkSeconds},
 	ResetHost:      {"confirm": func(string) error { return nil }, "wipe": oneOf("true", "false")},
+	CollectLogs:    {"since": checkSince, "units": checkUnits},
 }
 
 // required are the parameters that an operation must have.
@@ -119,6 +124,41 @@ func checkUnit(value string) error {
 	return nil
 }
 
+// mostUnits may be named of one host.
+const mostUnits = 16
+
+func checkUnits(value string) error {
+	all := strings.Split(value, ",")
+	if len(all) > mostUnits {
+		return fmt.Errorf("%d units are more than %d", len(all), mostUnits)
+	}
+	for _, one := range all {
+		if err := checkUnit(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSince(value string) error {
+	if _, err := since(value, time.Time{}); err != nil {
+		return err
+	}
+	return nil
+}
+
+// since is the moment that a parameter names: a time, or how long before another one it is.
+func since(value string, before time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(value); err == nil && d > 0 {
+		return before.Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, value)
+	if err != nil || at.Unix() < 0 {
+		return at, fmt.Errorf("%.63q is neither a duration such as 2h nor a time such as 2026-01-31T08:00:00Z", value)
+	}
+	return at, nil
+}
+
 func oneOf(values ...string) func(string) error {
 	return func(value string) error {
 		if !slices.Contains(values, value) {
@@ -161,3 +201,23 @@ func (r Record) Grace() time.Duration {
 
 // Wipe reports whether a [ResetHost] removes what survives repaves as well.
 func (r Record) Wipe() bool { return r.Parameters["wipe"] == "true" }
+
+// sinceDefault is how far back the logs of a [CollectLogs] go that does not say so.
+const sinceDefault = "1h"
+
+// Since is the moment from which on a [CollectLogs] collects.
+func (r Record) Since() time.Time {
+	at, err := since(cmp.Or(r.Parameters["since"], sinceDefault), r.Taken)
+	if err != nil { // it was checked
+		return r.Taken
+	}
+	return at
+}
+
+// Units are those that a [CollectLogs] collects the logs of; none: all logs.
+func (r Record) Units() []string {
+	if r.Parameters["units"] == "" {
+		return nil
+	}
+	return strings.Split(r.Parameters["units"], ",")
+}

@@ -14,6 +14,8 @@ const (
 	// told again to go down that is still there.
 	unitAgain = 30 * time.Second
 	hostAgain = 2 * time.Minute
+	// logsAgain is when logs are collected and sent again of which the servers say nothing.
+	logsAgain = time.Minute
 	// tellFor is how long a report has for being on its way before the host goes down.
 	tellFor = 3 * time.Second
 )
@@ -51,6 +53,14 @@ type View struct {
 	Sent bool
 	// Retry is when to try again what has failed.
 	Retry time.Time
+	// Stored is what the servers have said of the logs that were sent.
+	Stored Stored
+}
+
+// Stored is what has become of logs. The zero value says that nothing is known of that.
+type Stored struct {
+	Refused string            // why they are not stored
+	Results map[string]string // of logs that are stored, with the key of their object
 }
 
 // Kind is what a step does.
@@ -65,6 +75,7 @@ const (
 	StopMachine Kind = "stop machine" // stop the active machine in order; it is started again by itself
 	RestartHost Kind = "reboot"       // stop the machine within the grace, then reboot the host
 	PowerOff    Kind = "power off"    // the same, and power the host off
+	Collect     Kind = "collect"      // collect logs, and have them sent
 	Reset       Kind = "reset"        // remove all that was ever built; the journal and then Outcome are written by the caller
 	End         Kind = "end"          // write down Outcome
 )
@@ -76,7 +87,9 @@ type Step struct {
 	// Until is when to look again at the latest; of [Wait].
 	Until time.Time
 	// Alone: nothing else may be done to the host's machines meanwhile.
-	Alone   bool
+	Alone bool
+	// Beside: it changes nothing, and may be done between the steps of another change of the host's machines.
+	Beside  bool
 	Marks   Marks   // of [Begin]
 	Outcome Outcome // of [End] and [Reset]
 }
@@ -84,6 +97,12 @@ type Step struct {
 // Next returns the one thing to do now for an operation that is not over. Equal arguments give equal
 // steps.
 func Next(r Record, v View) Step {
+	step := next(r, v)
+	step.Beside = r.Name == CollectLogs
+	return step
+}
+
+func next(r Record, v View) Step {
 	if r.State == Accepted {
 		return begin(r, v)
 	}
@@ -139,11 +158,13 @@ func begin(r Record, v View) Step {
 		return fail(ReasonInvalidParameters, "%s", invalid)
 	case v.Unsupported != "":
 		return fail(ReasonUnsupported, "%s", v.Unsupported)
+	case r.Name == CollectLogs && !r.TakesLogs:
+		return fail(ReasonUnsupported, "the server of this host stores no logs: it is of an earlier release")
 	case r.Name == ResetHost && v.Machine != "" && r.Parameters["confirm"] != v.Machine:
 		return fail(ReasonInvalidParameters, "parameter confirm: %.63q is not the name of the machine, which is %s", r.Parameters["confirm"], v.Machine)
 	case (r.Name == Reboot || r.Name == Shutdown) && v.HostBootID == "": // which another one is the proof against
 		return Step{Kind: Wait, Until: v.Now.Add(poll), Reason: "the boot of the host cannot be read"}
-	case v.Busy != "" && r.Name != ResetHost: // a reset is also a way out of what does not end
+	case v.Busy != "" && r.Name != ResetHost && r.Name != CollectLogs: // a reset is also a way out of what does not end, and logs say why
 		return Step{Kind: Wait, Until: v.Now.Add(poll), Reason: v.Busy}
 	}
 	marks := Marks{HostBootID: v.HostBootID}
@@ -188,6 +209,13 @@ func proved(r Record, v View) (Step, bool) {
 		}
 		if v.Phase == journal.Running && v.BootID != "" && v.BootID != r.Marks.BootID && v.Unit.Active == "active" {
 			return complete("the node machine was booted again, and its kubelet is active", map[string]string{"bootID": v.BootID}), true
+		}
+	case CollectLogs:
+		switch {
+		case v.Stored.Refused != "":
+			return fail(ReasonNotStored, "the servers do not store the logs: %s", v.Stored.Refused), true
+		case v.Stored.Results != nil:
+			return complete("the logs are stored", v.Stored.Results), true
 		}
 	case Reboot, Shutdown:
 		if v.HostBootID != "" && r.Marks.HostBootID != "" && v.HostBootID != r.Marks.HostBootID {
@@ -251,6 +279,11 @@ func act(r Record, v View) Step {
 			return wait
 		}
 		return Step{Kind: PowerOff, Alone: true, Reason: "a shutdown was asked for"}
+	case CollectLogs:
+		if !again(logsAgain) {
+			return wait
+		}
+		return Step{Kind: Collect, Reason: "logs were asked for"}
 	case ResetHost:
 		return Step{Kind: Reset, Alone: true, Reason: "a reset was asked for", Outcome: Outcome{Message: "everything that was built is removed"}}
 	}

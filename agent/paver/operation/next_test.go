@@ -40,6 +40,12 @@ func begun(r Record, times int) Record {
 	return r
 }
 
+func collects() Record {
+	r := asked(CollectLogs, "since", "2h", "units", "kubelet,ssh.service")
+	r.TakesLogs = true
+	return r
+}
+
 func changed(change func(*View)) View {
 	v := host()
 	change(&v)
@@ -107,6 +113,18 @@ func TestM75M79M86_WhatComesNext(t *testing.T) {
 		{"and it is not stopped twice", begun(asked(RestartMachine), 1), changed(func(v *View) { v.BootID, v.Unit.Active = "boot-2", "inactive" }), Wait, "", false},
 		{"a repave came in between", begun(asked(RestartMachine), 1), changed(func(v *View) { v.Slot, v.BootID = journal.B, "boot-9" }), End, "", false},
 
+		{"logs", collects(), host(), Begin, "", false},
+		{"logs say why another machine cannot be built", collects(), changed(func(v *View) { v.Busy = "epoch 2 is in stage boot" }), Begin, "", false},
+		{"logs that the policy does not allow", collects(), changed(func(v *View) { v.Refused = "no" }), End, ReasonRefusedByHost, false},
+		{"logs that nobody stores", asked(CollectLogs), host(), End, ReasonUnsupported, false},
+		{"logs are to be collected", begun(collects(), 0), host(), Collect, "", false},
+		{"logs are on their way", begun(collects(), 1), changed(func(v *View) { v.Sent = true }), Wait, "", false},
+		{"logs of a process that was killed are collected again", begun(collects(), 1), host(), Collect, "", false},
+		{"logs that nobody answered", begun(collects(), 1), changed(func(v *View) { v.Sent = true; v.Now = now.Add(logsAgain) }), Collect, "", false},
+		{"logs that are stored", begun(collects(), 1), changed(func(v *View) { v.Stored.Results = map[string]string{"key": "k"} }), End, "", false},
+		{"logs that are refused", begun(collects(), 1), changed(func(v *View) { v.Stored.Refused = "too large" }), End, ReasonNotStored, false},
+		{"logs that are not stored by the deadline", begun(collects(), 1), changed(func(v *View) { v.Now = now.Add(2 * time.Minute) }), End, ReasonTimeout, false},
+
 		{"a reboot", asked(Reboot, "graceSeconds", "0"), host(), Begin, "", false},
 		{"it is asked for", begun(asked(Reboot), 0), host(), RestartHost, "", true},
 		{"nothing else is done until the host is down", begun(asked(Reboot), 1), changed(func(v *View) { v.Sent = true }), Wait, "", true},
@@ -173,5 +191,32 @@ func TestM81_NoParameterIsAnOption(t *testing.T) {
 	}
 	if got := asked(Reboot).Grace(); got != 30*time.Second {
 		t.Errorf("grace %v", got)
+	}
+}
+
+// TestM86_ParametersOfCollectLogs: nothing that journalctl could take for an option, a pattern or more than one unit.
+func TestM86_ParametersOfCollectLogs(t *testing.T) {
+	for key, values := range map[string][]string{
+		"units": {
+			"kubelet", "ssh.service,kubelet", `a\x2db.mount`, "user@1000.service",
+			"!", "!-f", "!--root=/", "!a b", "!a,,b", "!a,", "!*", "!a?", "![a]", "!a/b", "!a;b", "!a\nb", "!$(x)", "!" + strings.Repeat("a,", 16) + "a", "!" + strings.Repeat("a", 256),
+		},
+		"since": {"2h", "90s", "2026-01-31T08:00:00Z", "2026-01-31T08:00:00+02:00", "!", "!-2h", "!0s", "!yesterday", "!--until", "!@0", "!1960-01-31T08:00:00Z", "!2h; x"},
+		"other": {"!x"},
+	} {
+		for _, value := range values {
+			value, wrong := strings.CutPrefix(value, "!")
+			if err := Check(CollectLogs, map[string]string{key: value}); (err != nil) != wrong {
+				t.Errorf("%s=%q: %v", key, value, err)
+			}
+		}
+	}
+	r := collects()
+	if got := r.Since(); !got.Equal(now.Add(-2 * time.Hour)) {
+		t.Errorf("since %v", got)
+	}
+	r.Parameters = nil
+	if got := r.Since(); !got.Equal(now.Add(-time.Hour)) || r.Units() != nil {
+		t.Errorf("without parameters: since %v, units %v", got, r.Units())
 	}
 }

@@ -28,6 +28,7 @@ type Record struct {
 	Name       string            `json:"name"`
 	Parameters map[string]string `json:"parameters,omitempty"`
 	Deadline   time.Time         `json:"deadline"`
+	TakesLogs  bool              `json:"takesLogs,omitempty"` // who asked for it stores logs
 	State      State             `json:"state"`
 	Cancelled  bool              `json:"cancelled,omitempty"` // it is not to begin
 	Reason     string            `json:"reason,omitempty"`

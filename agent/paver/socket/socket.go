@@ -46,6 +46,8 @@ type Paver interface {
 	// Status is the last report, nil before the first, and a channel that is closed when there is a
 	// newer one.
 	Status() (*nstancev1.MachineStatus, <-chan struct{})
+	// Logs are those that the agent is to pass on; nil: there are none. There is a newer report when there are newer ones.
+	Logs() *nstancev1.MachineLogs
 }
 
 // Options are what a Server works with. Paver and Log are required.
@@ -142,7 +144,7 @@ func (s *Server) serve(ctx context.Context, conn *net.UnixConn) {
 	if err == nil {
 		s.opts.Log.DebugContext(ctx, "connected", "peer_version", fmt.Sprintf("%.64q", hello.GetVersion()))
 		g.Go(func() error { return s.receive(ctx, in) })
-		g.Go(func() error { return s.send(ctx, conn) })
+		g.Go(func() error { return s.send(ctx, conn, slices.Contains(hello.GetCapabilities(), hostlink.Logs)) })
 		err = g.Wait()
 	}
 	_ = conn.Close()
@@ -193,8 +195,9 @@ func (s *Server) receive(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// send reports whenever there is news, and now and then.
-func (s *Server) send(ctx context.Context, conn net.Conn) error {
+// send reports whenever there is news, and now and then. Logs are sent before the report that goes with them, once on a connection.
+func (s *Server) send(ctx context.Context, conn net.Conn, takesLogs bool) error {
+	var sent *nstancev1.MachineLogs
 	for {
 		status, changed := s.opts.Paver.Status()
 		if status == nil { // an empty report would say that the host runs nothing
@@ -205,6 +208,12 @@ func (s *Server) send(ctx context.Context, conn net.Conn) error {
 		}
 		if err := conn.SetWriteDeadline(s.opts.Now().Add(writeTimeout)); err != nil {
 			return err
+		}
+		if logs := s.opts.Paver.Logs(); takesLogs && logs != nil && logs != sent {
+			if err := frame.Write(conn, &nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Logs{Logs: logs}}); err != nil {
+				return err
+			}
+			sent = logs
 		}
 		if err := frame.Write(conn, &nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Status{Status: status}}); err != nil {
 			return err

@@ -28,6 +28,7 @@ type paver struct {
 	status  *nstancev1.MachineStatus
 	changed chan struct{}
 	fault   error
+	logs    *nstancev1.MachineLogs
 }
 
 func (p *paver) Take(_ context.Context, w *nstancev1.MachineWork) error {
@@ -46,6 +47,12 @@ func (p *paver) Status() (*nstancev1.MachineStatus, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status, p.changed
+}
+
+func (p *paver) Logs() *nstancev1.MachineLogs {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.logs
 }
 
 func serve(t *testing.T) (*paver, string) {

@@ -191,9 +191,14 @@ var layers = []layer{
 		tests: append([]string{"server/secrets"}, fakes...),
 	},
 	{
+		dir:   "server/hostlogs",
+		ours:  []string{"protos/identity", "server/layout", "server/objectstore"},
+		tests: append([]string{"server/retry"}, fakes...),
+	},
+	{
 		dir: "server/hosts",
 		ours: []string{
-			"protos/...", "server/layout", "server/cache", "server/driver", "server/fleet", "server/keylock", "server/lease", "server/objectstore", "server/power",
+			"protos/...", "server/layout", "server/cache", "server/driver", "server/fleet", "server/hostlogs", "server/keylock", "server/lease", "server/objectstore", "server/power",
 			"server/refusal", "server/retry",
 		},
 		tests: fakes,
@@ -370,7 +375,7 @@ var belowShard = []string{
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/filesync",
 	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider", "server/instances", "server/groups", "server/keylock",
 	"server/demandloop", "server/demandmode", "server/liveness", "server/agents", "server/status", "server/events", "server/provisioning", "server/traces", "server/removal", "server/garbage",
-	"server/hosts", "server/power", "server/decisions",
+	"server/hostlogs", "server/hosts", "server/power", "server/decisions",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

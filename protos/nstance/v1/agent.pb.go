@@ -150,6 +150,7 @@ type AgentMessage struct {
 	//	*AgentMessage_Renew
 	//	*AgentMessage_Cluster
 	//	*AgentMessage_MachineStatus
+	//	*AgentMessage_MachineLogs
 	Message       isAgentMessage_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -246,6 +247,15 @@ func (x *AgentMessage) GetMachineStatus() *MachineStatus {
 	return nil
 }
 
+func (x *AgentMessage) GetMachineLogs() *MachineLogs {
+	if x != nil {
+		if x, ok := x.Message.(*AgentMessage_MachineLogs); ok {
+			return x.MachineLogs
+		}
+	}
+	return nil
+}
+
 type isAgentMessage_Message interface {
 	isAgentMessage_Message()
 }
@@ -285,6 +295,12 @@ type AgentMessage_MachineStatus struct {
 	MachineStatus *MachineStatus `protobuf:"bytes,6,opt,name=machine_status,json=machineStatus,proto3,oneof"`
 }
 
+type AgentMessage_MachineLogs struct {
+	// Logs of the host. Sent by agents with the capability `machine/v1` alone, answered by
+	// machine_work.
+	MachineLogs *MachineLogs `protobuf:"bytes,7,opt,name=machine_logs,json=machineLogs,proto3,oneof"`
+}
+
 func (*AgentMessage_Hello) isAgentMessage_Message() {}
 
 func (*AgentMessage_Report) isAgentMessage_Message() {}
@@ -296,6 +312,8 @@ func (*AgentMessage_Renew) isAgentMessage_Message() {}
 func (*AgentMessage_Cluster) isAgentMessage_Message() {}
 
 func (*AgentMessage_MachineStatus) isAgentMessage_Message() {}
+
+func (*AgentMessage_MachineLogs) isAgentMessage_Message() {}
 
 // ServerMessage is one message of the server.
 type ServerMessage struct {
@@ -2011,7 +2029,7 @@ var File_nstance_v1_agent_proto protoreflect.FileDescriptor
 const file_nstance_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"\x16nstance/v1/agent.proto\x12\n" +
-	"nstance.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18nstance/v1/machine.proto\"\xd9\x02\n" +
+	"nstance.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18nstance/v1/machine.proto\"\x97\x03\n" +
 	"\fAgentMessage\x12)\n" +
 	"\x05hello\x18\x01 \x01(\v2\x11.nstance.v1.HelloH\x00R\x05hello\x122\n" +
 	"\x06report\x18\x02 \x01(\v2\x18.nstance.v1.HealthReportH\x00R\x06report\x129\n" +
@@ -2019,7 +2037,8 @@ const file_nstance_v1_agent_proto_rawDesc = "" +
 	"publicKeys\x12)\n" +
 	"\x05renew\x18\x04 \x01(\v2\x11.nstance.v1.RenewH\x00R\x05renew\x125\n" +
 	"\acluster\x18\x05 \x01(\v2\x19.nstance.v1.ClusterReportH\x00R\acluster\x12B\n" +
-	"\x0emachine_status\x18\x06 \x01(\v2\x19.nstance.v1.MachineStatusH\x00R\rmachineStatusB\t\n" +
+	"\x0emachine_status\x18\x06 \x01(\v2\x19.nstance.v1.MachineStatusH\x00R\rmachineStatus\x12<\n" +
+	"\fmachine_logs\x18\a \x01(\v2\x17.nstance.v1.MachineLogsH\x00R\vmachineLogsB\t\n" +
 	"\amessage\"\x8d\x04\n" +
 	"\rServerMessage\x12/\n" +
 	"\awelcome\x18\x01 \x01(\v2\x13.nstance.v1.WelcomeH\x00R\awelcome\x129\n" +
@@ -2235,9 +2254,10 @@ var file_nstance_v1_agent_proto_goTypes = []any{
 	nil,                           // 25: nstance.v1.Metrics.EbpfCountersEntry
 	nil,                           // 26: nstance.v1.ClusterJoin.LabelsEntry
 	(*MachineStatus)(nil),         // 27: nstance.v1.MachineStatus
-	(*MachineWork)(nil),           // 28: nstance.v1.MachineWork
-	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*MachineLogs)(nil),           // 28: nstance.v1.MachineLogs
+	(*MachineWork)(nil),           // 29: nstance.v1.MachineWork
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
 }
 var file_nstance_v1_agent_proto_depIdxs = []int32{
 	4,  // 0: nstance.v1.AgentMessage.hello:type_name -> nstance.v1.Hello
@@ -2246,41 +2266,42 @@ var file_nstance_v1_agent_proto_depIdxs = []int32{
 	13, // 3: nstance.v1.AgentMessage.renew:type_name -> nstance.v1.Renew
 	23, // 4: nstance.v1.AgentMessage.cluster:type_name -> nstance.v1.ClusterReport
 	27, // 5: nstance.v1.AgentMessage.machine_status:type_name -> nstance.v1.MachineStatus
-	5,  // 6: nstance.v1.ServerMessage.welcome:type_name -> nstance.v1.Welcome
-	6,  // 7: nstance.v1.ServerMessage.key_request:type_name -> nstance.v1.KeyRequest
-	9,  // 8: nstance.v1.ServerMessage.keys_stored:type_name -> nstance.v1.KeysStored
-	11, // 9: nstance.v1.ServerMessage.file:type_name -> nstance.v1.FileTransfer
-	12, // 10: nstance.v1.ServerMessage.commit:type_name -> nstance.v1.Commit
-	14, // 11: nstance.v1.ServerMessage.renewed:type_name -> nstance.v1.Renewed
-	20, // 12: nstance.v1.ServerMessage.cluster_join:type_name -> nstance.v1.ClusterJoin
-	22, // 13: nstance.v1.ServerMessage.cluster_leave:type_name -> nstance.v1.ClusterLeave
-	28, // 14: nstance.v1.ServerMessage.machine_work:type_name -> nstance.v1.MachineWork
-	29, // 15: nstance.v1.Welcome.report_interval:type_name -> google.protobuf.Duration
-	8,  // 16: nstance.v1.PublicKeys.keys:type_name -> nstance.v1.AgentPublicKey
-	10, // 17: nstance.v1.KeysStored.refused:type_name -> nstance.v1.RefusedKey
-	30, // 18: nstance.v1.FileTransfer.last_modified:type_name -> google.protobuf.Timestamp
-	30, // 19: nstance.v1.Renewed.expires_at:type_name -> google.protobuf.Timestamp
-	30, // 20: nstance.v1.HealthReport.timestamp:type_name -> google.protobuf.Timestamp
-	18, // 21: nstance.v1.HealthReport.metrics:type_name -> nstance.v1.Metrics
-	24, // 22: nstance.v1.HealthReport.files:type_name -> nstance.v1.HealthReport.FilesEntry
-	17, // 23: nstance.v1.HealthReport.termination_notice:type_name -> nstance.v1.TerminationNotice
-	30, // 24: nstance.v1.FileStatus.last_modified:type_name -> google.protobuf.Timestamp
-	30, // 25: nstance.v1.TerminationNotice.deadline:type_name -> google.protobuf.Timestamp
-	19, // 26: nstance.v1.Metrics.network_interface:type_name -> nstance.v1.NetworkInterface
-	25, // 27: nstance.v1.Metrics.ebpf_counters:type_name -> nstance.v1.Metrics.EbpfCountersEntry
-	26, // 28: nstance.v1.ClusterJoin.labels:type_name -> nstance.v1.ClusterJoin.LabelsEntry
-	21, // 29: nstance.v1.ClusterJoin.taints:type_name -> nstance.v1.ClusterTaint
-	21, // 30: nstance.v1.ClusterJoin.startup_taints:type_name -> nstance.v1.ClusterTaint
-	0,  // 31: nstance.v1.ClusterReport.action:type_name -> nstance.v1.ClusterAction
-	1,  // 32: nstance.v1.ClusterReport.state:type_name -> nstance.v1.ClusterState
-	16, // 33: nstance.v1.HealthReport.FilesEntry.value:type_name -> nstance.v1.FileStatus
-	2,  // 34: nstance.v1.AgentService.Connect:input_type -> nstance.v1.AgentMessage
-	3,  // 35: nstance.v1.AgentService.Connect:output_type -> nstance.v1.ServerMessage
-	35, // [35:36] is the sub-list for method output_type
-	34, // [34:35] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	28, // 6: nstance.v1.AgentMessage.machine_logs:type_name -> nstance.v1.MachineLogs
+	5,  // 7: nstance.v1.ServerMessage.welcome:type_name -> nstance.v1.Welcome
+	6,  // 8: nstance.v1.ServerMessage.key_request:type_name -> nstance.v1.KeyRequest
+	9,  // 9: nstance.v1.ServerMessage.keys_stored:type_name -> nstance.v1.KeysStored
+	11, // 10: nstance.v1.ServerMessage.file:type_name -> nstance.v1.FileTransfer
+	12, // 11: nstance.v1.ServerMessage.commit:type_name -> nstance.v1.Commit
+	14, // 12: nstance.v1.ServerMessage.renewed:type_name -> nstance.v1.Renewed
+	20, // 13: nstance.v1.ServerMessage.cluster_join:type_name -> nstance.v1.ClusterJoin
+	22, // 14: nstance.v1.ServerMessage.cluster_leave:type_name -> nstance.v1.ClusterLeave
+	29, // 15: nstance.v1.ServerMessage.machine_work:type_name -> nstance.v1.MachineWork
+	30, // 16: nstance.v1.Welcome.report_interval:type_name -> google.protobuf.Duration
+	8,  // 17: nstance.v1.PublicKeys.keys:type_name -> nstance.v1.AgentPublicKey
+	10, // 18: nstance.v1.KeysStored.refused:type_name -> nstance.v1.RefusedKey
+	31, // 19: nstance.v1.FileTransfer.last_modified:type_name -> google.protobuf.Timestamp
+	31, // 20: nstance.v1.Renewed.expires_at:type_name -> google.protobuf.Timestamp
+	31, // 21: nstance.v1.HealthReport.timestamp:type_name -> google.protobuf.Timestamp
+	18, // 22: nstance.v1.HealthReport.metrics:type_name -> nstance.v1.Metrics
+	24, // 23: nstance.v1.HealthReport.files:type_name -> nstance.v1.HealthReport.FilesEntry
+	17, // 24: nstance.v1.HealthReport.termination_notice:type_name -> nstance.v1.TerminationNotice
+	31, // 25: nstance.v1.FileStatus.last_modified:type_name -> google.protobuf.Timestamp
+	31, // 26: nstance.v1.TerminationNotice.deadline:type_name -> google.protobuf.Timestamp
+	19, // 27: nstance.v1.Metrics.network_interface:type_name -> nstance.v1.NetworkInterface
+	25, // 28: nstance.v1.Metrics.ebpf_counters:type_name -> nstance.v1.Metrics.EbpfCountersEntry
+	26, // 29: nstance.v1.ClusterJoin.labels:type_name -> nstance.v1.ClusterJoin.LabelsEntry
+	21, // 30: nstance.v1.ClusterJoin.taints:type_name -> nstance.v1.ClusterTaint
+	21, // 31: nstance.v1.ClusterJoin.startup_taints:type_name -> nstance.v1.ClusterTaint
+	0,  // 32: nstance.v1.ClusterReport.action:type_name -> nstance.v1.ClusterAction
+	1,  // 33: nstance.v1.ClusterReport.state:type_name -> nstance.v1.ClusterState
+	16, // 34: nstance.v1.HealthReport.FilesEntry.value:type_name -> nstance.v1.FileStatus
+	2,  // 35: nstance.v1.AgentService.Connect:input_type -> nstance.v1.AgentMessage
+	3,  // 36: nstance.v1.AgentService.Connect:output_type -> nstance.v1.ServerMessage
+	36, // [36:37] is the sub-list for method output_type
+	35, // [35:36] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_agent_proto_init() }
@@ -2296,6 +2317,7 @@ func file_nstance_v1_agent_proto_init() {
 		(*AgentMessage_Renew)(nil),
 		(*AgentMessage_Cluster)(nil),
 		(*AgentMessage_MachineStatus)(nil),
+		(*AgentMessage_MachineLogs)(nil),
 	}
 	file_nstance_v1_agent_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerMessage_Welcome)(nil),

@@ -118,6 +118,7 @@ type PaverToAgent struct {
 	//
 	//	*PaverToAgent_Hello
 	//	*PaverToAgent_Status
+	//	*PaverToAgent_Logs
 	Message       isPaverToAgent_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -178,6 +179,15 @@ func (x *PaverToAgent) GetStatus() *MachineStatus {
 	return nil
 }
 
+func (x *PaverToAgent) GetLogs() *MachineLogs {
+	if x != nil {
+		if x, ok := x.Message.(*PaverToAgent_Logs); ok {
+			return x.Logs
+		}
+	}
+	return nil
+}
+
 type isPaverToAgent_Message interface {
 	isPaverToAgent_Message()
 }
@@ -192,9 +202,16 @@ type PaverToAgent_Status struct {
 	Status *MachineStatus `protobuf:"bytes,2,opt,name=status,proto3,oneof"`
 }
 
+type PaverToAgent_Logs struct {
+	// Logs that an operation has collected. Sent to agents with the capability `logs` alone.
+	Logs *MachineLogs `protobuf:"bytes,3,opt,name=logs,proto3,oneof"`
+}
+
 func (*PaverToAgent_Hello) isPaverToAgent_Message() {}
 
 func (*PaverToAgent_Status) isPaverToAgent_Message() {}
+
+func (*PaverToAgent_Logs) isPaverToAgent_Message() {}
 
 // HostlinkHello opens a connection.
 type HostlinkHello struct {
@@ -202,7 +219,8 @@ type HostlinkHello struct {
 	// Version of the sender's build.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Abilities of the sender beyond those of the first release, by name. Unknown names are
-	// ignored. A paver with `prebuild` carries MachineWork.prebuild out.
+	// ignored. A paver with `prebuild` carries MachineWork.prebuild out; an agent with `logs`
+	// passes PaverToAgent.logs on to its server.
 	Capabilities  []string `protobuf:"bytes,2,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -261,10 +279,11 @@ const file_nstance_v1_hostlink_proto_rawDesc = "" +
 	"\fAgentToPaver\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.nstance.v1.HostlinkHelloH\x00R\x05hello\x12-\n" +
 	"\x04work\x18\x02 \x01(\v2\x17.nstance.v1.MachineWorkH\x00R\x04workB\t\n" +
-	"\amessage\"\x81\x01\n" +
+	"\amessage\"\xb0\x01\n" +
 	"\fPaverToAgent\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.nstance.v1.HostlinkHelloH\x00R\x05hello\x123\n" +
-	"\x06status\x18\x02 \x01(\v2\x19.nstance.v1.MachineStatusH\x00R\x06statusB\t\n" +
+	"\x06status\x18\x02 \x01(\v2\x19.nstance.v1.MachineStatusH\x00R\x06status\x12-\n" +
+	"\x04logs\x18\x03 \x01(\v2\x17.nstance.v1.MachineLogsH\x00R\x04logsB\t\n" +
 	"\amessage\"M\n" +
 	"\rHostlinkHello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\"\n" +
@@ -289,17 +308,19 @@ var file_nstance_v1_hostlink_proto_goTypes = []any{
 	(*HostlinkHello)(nil), // 2: nstance.v1.HostlinkHello
 	(*MachineWork)(nil),   // 3: nstance.v1.MachineWork
 	(*MachineStatus)(nil), // 4: nstance.v1.MachineStatus
+	(*MachineLogs)(nil),   // 5: nstance.v1.MachineLogs
 }
 var file_nstance_v1_hostlink_proto_depIdxs = []int32{
 	2, // 0: nstance.v1.AgentToPaver.hello:type_name -> nstance.v1.HostlinkHello
 	3, // 1: nstance.v1.AgentToPaver.work:type_name -> nstance.v1.MachineWork
 	2, // 2: nstance.v1.PaverToAgent.hello:type_name -> nstance.v1.HostlinkHello
 	4, // 3: nstance.v1.PaverToAgent.status:type_name -> nstance.v1.MachineStatus
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 4: nstance.v1.PaverToAgent.logs:type_name -> nstance.v1.MachineLogs
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_hostlink_proto_init() }
@@ -315,6 +336,7 @@ func file_nstance_v1_hostlink_proto_init() {
 	file_nstance_v1_hostlink_proto_msgTypes[1].OneofWrappers = []any{
 		(*PaverToAgent_Hello)(nil),
 		(*PaverToAgent_Status)(nil),
+		(*PaverToAgent_Logs)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -2869,7 +2869,9 @@ type MachineOrder struct {
 	// Parameters of the operation, which no shell sees.
 	Parameters map[string]string `protobuf:"bytes,3,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// When it fails. It is not begun after that, by the host's clock.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// The sender stores MachineLogs, which operation `collectLogs` needs.
+	TakesLogs     bool `protobuf:"varint,5,opt,name=takes_logs,json=takesLogs,proto3" json:"takes_logs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2932,6 +2934,13 @@ func (x *MachineOrder) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *MachineOrder) GetTakesLogs() bool {
+	if x != nil {
+		return x.TakesLogs
+	}
+	return false
+}
+
 // MachineOrderCancel cancels an operation: a host that has not begun it does not begin it. What it
 // has begun goes on.
 type MachineOrderCancel struct {
@@ -2979,6 +2988,128 @@ func (x *MachineOrderCancel) GetId() string {
 	return ""
 }
 
+// MachineLogs are what operation `collectLogs` has found in the journals of a host and its node
+// machine, to be stored. The server answers with MachineLogsStored; without an answer they are
+// collected and sent again until the deadline of the operation. Of an operation that the server
+// has not asked for they are ignored.
+type MachineLogs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the operation.
+	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Text, compressed by gzip; at most 1 MiB. What looks like a secret was masked by the host.
+	Content       []byte `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineLogs) Reset() {
+	*x = MachineLogs{}
+	mi := &file_nstance_v1_machine_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineLogs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineLogs) ProtoMessage() {}
+
+func (x *MachineLogs) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_machine_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineLogs.ProtoReflect.Descriptor instead.
+func (*MachineLogs) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *MachineLogs) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *MachineLogs) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+// MachineLogsStored says what has become of MachineLogs.
+type MachineLogsStored struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the operation.
+	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Key of the object in the storage of the servers; empty: they are not stored.
+	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// Why they are not stored, and never will be, for people.
+	Refused       string `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MachineLogsStored) Reset() {
+	*x = MachineLogsStored{}
+	mi := &file_nstance_v1_machine_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MachineLogsStored) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MachineLogsStored) ProtoMessage() {}
+
+func (x *MachineLogsStored) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_machine_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MachineLogsStored.ProtoReflect.Descriptor instead.
+func (*MachineLogsStored) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *MachineLogsStored) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *MachineLogsStored) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MachineLogsStored) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
 // MachineWork is what a host is to do about its node machine. After a connect, and whenever
 // something changes, come the assignment in force, its credential and its confirmation, in
 // this order and as far as there are any, and then the operations that are not over. Each may
@@ -2995,6 +3126,7 @@ type MachineWork struct {
 	//	*MachineWork_Operation
 	//	*MachineWork_CancelOperation
 	//	*MachineWork_Prebuild
+	//	*MachineWork_LogsStored
 	Work          isMachineWork_Work `protobuf_oneof:"work"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3002,7 +3134,7 @@ type MachineWork struct {
 
 func (x *MachineWork) Reset() {
 	*x = MachineWork{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[30]
+	mi := &file_nstance_v1_machine_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3146,7 @@ func (x *MachineWork) String() string {
 func (*MachineWork) ProtoMessage() {}
 
 func (x *MachineWork) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[30]
+	mi := &file_nstance_v1_machine_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3159,7 @@ func (x *MachineWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineWork.ProtoReflect.Descriptor instead.
 func (*MachineWork) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{30}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MachineWork) GetWork() isMachineWork_Work {
@@ -3091,6 +3223,15 @@ func (x *MachineWork) GetPrebuild() *MachinePrebuild {
 	return nil
 }
 
+func (x *MachineWork) GetLogsStored() *MachineLogsStored {
+	if x != nil {
+		if x, ok := x.Work.(*MachineWork_LogsStored); ok {
+			return x.LogsStored
+		}
+	}
+	return nil
+}
+
 type isMachineWork_Work interface {
 	isMachineWork_Work()
 }
@@ -3125,6 +3266,11 @@ type MachineWork_Prebuild struct {
 	Prebuild *MachinePrebuild `protobuf:"bytes,6,opt,name=prebuild,proto3,oneof"`
 }
 
+type MachineWork_LogsStored struct {
+	// What has become of the logs of an operation.
+	LogsStored *MachineLogsStored `protobuf:"bytes,7,opt,name=logs_stored,json=logsStored,proto3,oneof"`
+}
+
 func (*MachineWork_Assignment) isMachineWork_Work() {}
 
 func (*MachineWork_CredentialUpdate) isMachineWork_Work() {}
@@ -3136,6 +3282,8 @@ func (*MachineWork_Operation) isMachineWork_Work() {}
 func (*MachineWork_CancelOperation) isMachineWork_Work() {}
 
 func (*MachineWork_Prebuild) isMachineWork_Work() {}
+
+func (*MachineWork_LogsStored) isMachineWork_Work() {}
 
 // MachineOperationReport is what has become of an operation on its host.
 type MachineOperationReport struct {
@@ -3163,7 +3311,7 @@ type MachineOperationReport struct {
 
 func (x *MachineOperationReport) Reset() {
 	*x = MachineOperationReport{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[31]
+	mi := &file_nstance_v1_machine_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3175,7 +3323,7 @@ func (x *MachineOperationReport) String() string {
 func (*MachineOperationReport) ProtoMessage() {}
 
 func (x *MachineOperationReport) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[31]
+	mi := &file_nstance_v1_machine_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3188,7 +3336,7 @@ func (x *MachineOperationReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineOperationReport.ProtoReflect.Descriptor instead.
 func (*MachineOperationReport) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{31}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MachineOperationReport) GetId() string {
@@ -3268,7 +3416,7 @@ type MachineSlot struct {
 
 func (x *MachineSlot) Reset() {
 	*x = MachineSlot{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[32]
+	mi := &file_nstance_v1_machine_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3280,7 +3428,7 @@ func (x *MachineSlot) String() string {
 func (*MachineSlot) ProtoMessage() {}
 
 func (x *MachineSlot) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[32]
+	mi := &file_nstance_v1_machine_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3293,7 +3441,7 @@ func (x *MachineSlot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSlot.ProtoReflect.Descriptor instead.
 func (*MachineSlot) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{32}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MachineSlot) GetName() string {
@@ -3361,7 +3509,7 @@ type MachineFailure struct {
 
 func (x *MachineFailure) Reset() {
 	*x = MachineFailure{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[33]
+	mi := &file_nstance_v1_machine_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3373,7 +3521,7 @@ func (x *MachineFailure) String() string {
 func (*MachineFailure) ProtoMessage() {}
 
 func (x *MachineFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[33]
+	mi := &file_nstance_v1_machine_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3386,7 +3534,7 @@ func (x *MachineFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineFailure.ProtoReflect.Descriptor instead.
 func (*MachineFailure) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{33}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MachineFailure) GetEpoch() int64 {
@@ -3453,7 +3601,7 @@ type PreflightCheck struct {
 
 func (x *PreflightCheck) Reset() {
 	*x = PreflightCheck{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	mi := &file_nstance_v1_machine_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3465,7 +3613,7 @@ func (x *PreflightCheck) String() string {
 func (*PreflightCheck) ProtoMessage() {}
 
 func (x *PreflightCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[34]
+	mi := &file_nstance_v1_machine_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3478,7 +3626,7 @@ func (x *PreflightCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreflightCheck.ProtoReflect.Descriptor instead.
 func (*PreflightCheck) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{34}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PreflightCheck) GetId() string {
@@ -3515,7 +3663,7 @@ type MachineExecutor struct {
 
 func (x *MachineExecutor) Reset() {
 	*x = MachineExecutor{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[35]
+	mi := &file_nstance_v1_machine_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +3675,7 @@ func (x *MachineExecutor) String() string {
 func (*MachineExecutor) ProtoMessage() {}
 
 func (x *MachineExecutor) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[35]
+	mi := &file_nstance_v1_machine_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +3688,7 @@ func (x *MachineExecutor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineExecutor.ProtoReflect.Descriptor instead.
 func (*MachineExecutor) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MachineExecutor) GetName() string {
@@ -3570,7 +3718,7 @@ type MachineDrift struct {
 
 func (x *MachineDrift) Reset() {
 	*x = MachineDrift{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[36]
+	mi := &file_nstance_v1_machine_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3582,7 +3730,7 @@ func (x *MachineDrift) String() string {
 func (*MachineDrift) ProtoMessage() {}
 
 func (x *MachineDrift) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[36]
+	mi := &file_nstance_v1_machine_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3595,7 +3743,7 @@ func (x *MachineDrift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineDrift.ProtoReflect.Descriptor instead.
 func (*MachineDrift) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MachineDrift) GetPath() string {
@@ -3625,7 +3773,7 @@ type MachineProblem struct {
 
 func (x *MachineProblem) Reset() {
 	*x = MachineProblem{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[37]
+	mi := &file_nstance_v1_machine_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3637,7 +3785,7 @@ func (x *MachineProblem) String() string {
 func (*MachineProblem) ProtoMessage() {}
 
 func (x *MachineProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[37]
+	mi := &file_nstance_v1_machine_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3650,7 +3798,7 @@ func (x *MachineProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineProblem.ProtoReflect.Descriptor instead.
 func (*MachineProblem) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{37}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MachineProblem) GetReason() string {
@@ -3700,7 +3848,7 @@ type MachineHost struct {
 
 func (x *MachineHost) Reset() {
 	*x = MachineHost{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[38]
+	mi := &file_nstance_v1_machine_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3712,7 +3860,7 @@ func (x *MachineHost) String() string {
 func (*MachineHost) ProtoMessage() {}
 
 func (x *MachineHost) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[38]
+	mi := &file_nstance_v1_machine_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3725,7 +3873,7 @@ func (x *MachineHost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineHost.ProtoReflect.Descriptor instead.
 func (*MachineHost) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{38}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MachineHost) GetBootId() string {
@@ -3837,7 +3985,7 @@ type MachineFacts struct {
 
 func (x *MachineFacts) Reset() {
 	*x = MachineFacts{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[39]
+	mi := &file_nstance_v1_machine_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3849,7 +3997,7 @@ func (x *MachineFacts) String() string {
 func (*MachineFacts) ProtoMessage() {}
 
 func (x *MachineFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[39]
+	mi := &file_nstance_v1_machine_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3862,7 +4010,7 @@ func (x *MachineFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineFacts.ProtoReflect.Descriptor instead.
 func (*MachineFacts) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{39}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MachineFacts) GetStateDir() string {
@@ -3929,7 +4077,7 @@ type MachineProgress struct {
 
 func (x *MachineProgress) Reset() {
 	*x = MachineProgress{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[40]
+	mi := &file_nstance_v1_machine_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3941,7 +4089,7 @@ func (x *MachineProgress) String() string {
 func (*MachineProgress) ProtoMessage() {}
 
 func (x *MachineProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[40]
+	mi := &file_nstance_v1_machine_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3954,7 +4102,7 @@ func (x *MachineProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineProgress.ProtoReflect.Descriptor instead.
 func (*MachineProgress) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{40}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *MachineProgress) GetWhat() string {
@@ -4042,7 +4190,7 @@ type MachineStatus struct {
 
 func (x *MachineStatus) Reset() {
 	*x = MachineStatus{}
-	mi := &file_nstance_v1_machine_proto_msgTypes[41]
+	mi := &file_nstance_v1_machine_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4054,7 +4202,7 @@ func (x *MachineStatus) String() string {
 func (*MachineStatus) ProtoMessage() {}
 
 func (x *MachineStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_machine_proto_msgTypes[41]
+	mi := &file_nstance_v1_machine_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4067,7 +4215,7 @@ func (x *MachineStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineStatus.ProtoReflect.Descriptor instead.
 func (*MachineStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{41}
+	return file_nstance_v1_machine_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MachineStatus) GetEpoch() int64 {
@@ -4440,19 +4588,28 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\x05 \x01(\tR\tlastError\x12;\n" +
 	"\vfinished_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAt\"\xf3\x01\n" +
+	"finishedAt\"\x92\x02\n" +
 	"\fMachineOrder\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12H\n" +
 	"\n" +
 	"parameters\x18\x03 \x03(\v2(.nstance.v1.MachineOrder.ParametersEntryR\n" +
 	"parameters\x126\n" +
-	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x1a=\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x1d\n" +
+	"\n" +
+	"takes_logs\x18\x05 \x01(\bR\ttakesLogs\x1a=\n" +
 	"\x0fParametersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"$\n" +
 	"\x12MachineOrderCancel\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\xaa\x03\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"J\n" +
+	"\vMachineLogs\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x18\n" +
+	"\acontent\x18\x02 \x01(\fR\acontent\"b\n" +
+	"\x11MachineLogsStored\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\tR\arefused\"\xec\x03\n" +
 	"\vMachineWork\x12?\n" +
 	"\n" +
 	"assignment\x18\x01 \x01(\v2\x1d.nstance.v1.MachineAssignmentH\x00R\n" +
@@ -4461,7 +4618,9 @@ const file_nstance_v1_machine_proto_rawDesc = "" +
 	"\x0enode_confirmed\x18\x03 \x01(\v2\x19.nstance.v1.NodeConfirmedH\x00R\rnodeConfirmed\x128\n" +
 	"\toperation\x18\x04 \x01(\v2\x18.nstance.v1.MachineOrderH\x00R\toperation\x12K\n" +
 	"\x10cancel_operation\x18\x05 \x01(\v2\x1e.nstance.v1.MachineOrderCancelH\x00R\x0fcancelOperation\x129\n" +
-	"\bprebuild\x18\x06 \x01(\v2\x1b.nstance.v1.MachinePrebuildH\x00R\bprebuildB\x06\n" +
+	"\bprebuild\x18\x06 \x01(\v2\x1b.nstance.v1.MachinePrebuildH\x00R\bprebuild\x12@\n" +
+	"\vlogs_stored\x18\a \x01(\v2\x1d.nstance.v1.MachineLogsStoredH\x00R\n" +
+	"logsStoredB\x06\n" +
 	"\x04work\"\xa6\x03\n" +
 	"\x16MachineOperationReport\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -4658,7 +4817,7 @@ func file_nstance_v1_machine_proto_rawDescGZIP() []byte {
 }
 
 var file_nstance_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_nstance_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_nstance_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_nstance_v1_machine_proto_goTypes = []any{
 	(MachineMode)(0),                    // 0: nstance.v1.MachineMode
 	(MachineFailurePolicy)(0),           // 1: nstance.v1.MachineFailurePolicy
@@ -4701,30 +4860,32 @@ var file_nstance_v1_machine_proto_goTypes = []any{
 	(*MachinePrebuildStatus)(nil),       // 38: nstance.v1.MachinePrebuildStatus
 	(*MachineOrder)(nil),                // 39: nstance.v1.MachineOrder
 	(*MachineOrderCancel)(nil),          // 40: nstance.v1.MachineOrderCancel
-	(*MachineWork)(nil),                 // 41: nstance.v1.MachineWork
-	(*MachineOperationReport)(nil),      // 42: nstance.v1.MachineOperationReport
-	(*MachineSlot)(nil),                 // 43: nstance.v1.MachineSlot
-	(*MachineFailure)(nil),              // 44: nstance.v1.MachineFailure
-	(*PreflightCheck)(nil),              // 45: nstance.v1.PreflightCheck
-	(*MachineExecutor)(nil),             // 46: nstance.v1.MachineExecutor
-	(*MachineDrift)(nil),                // 47: nstance.v1.MachineDrift
-	(*MachineProblem)(nil),              // 48: nstance.v1.MachineProblem
-	(*MachineHost)(nil),                 // 49: nstance.v1.MachineHost
-	(*MachineFacts)(nil),                // 50: nstance.v1.MachineFacts
-	(*MachineProgress)(nil),             // 51: nstance.v1.MachineProgress
-	(*MachineStatus)(nil),               // 52: nstance.v1.MachineStatus
-	nil,                                 // 53: nstance.v1.MachineKubernetes.NodeLabelsEntry
-	nil,                                 // 54: nstance.v1.MachineSettings.EnvironmentEntry
-	nil,                                 // 55: nstance.v1.MachineHostSettings.SysctlsEntry
-	nil,                                 // 56: nstance.v1.MachineNodeSettings.LabelsEntry
-	nil,                                 // 57: nstance.v1.MachineNodeSettings.ReservedEntry
-	nil,                                 // 58: nstance.v1.MachineCredential.PullSecretsEntry
-	nil,                                 // 59: nstance.v1.MachinePrebuild.PullSecretsEntry
-	nil,                                 // 60: nstance.v1.MachineOrder.ParametersEntry
-	nil,                                 // 61: nstance.v1.MachineOperationReport.ResultsEntry
-	nil,                                 // 62: nstance.v1.MachineFacts.PathsEntry
-	(*durationpb.Duration)(nil),         // 63: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),       // 64: google.protobuf.Timestamp
+	(*MachineLogs)(nil),                 // 41: nstance.v1.MachineLogs
+	(*MachineLogsStored)(nil),           // 42: nstance.v1.MachineLogsStored
+	(*MachineWork)(nil),                 // 43: nstance.v1.MachineWork
+	(*MachineOperationReport)(nil),      // 44: nstance.v1.MachineOperationReport
+	(*MachineSlot)(nil),                 // 45: nstance.v1.MachineSlot
+	(*MachineFailure)(nil),              // 46: nstance.v1.MachineFailure
+	(*PreflightCheck)(nil),              // 47: nstance.v1.PreflightCheck
+	(*MachineExecutor)(nil),             // 48: nstance.v1.MachineExecutor
+	(*MachineDrift)(nil),                // 49: nstance.v1.MachineDrift
+	(*MachineProblem)(nil),              // 50: nstance.v1.MachineProblem
+	(*MachineHost)(nil),                 // 51: nstance.v1.MachineHost
+	(*MachineFacts)(nil),                // 52: nstance.v1.MachineFacts
+	(*MachineProgress)(nil),             // 53: nstance.v1.MachineProgress
+	(*MachineStatus)(nil),               // 54: nstance.v1.MachineStatus
+	nil,                                 // 55: nstance.v1.MachineKubernetes.NodeLabelsEntry
+	nil,                                 // 56: nstance.v1.MachineSettings.EnvironmentEntry
+	nil,                                 // 57: nstance.v1.MachineHostSettings.SysctlsEntry
+	nil,                                 // 58: nstance.v1.MachineNodeSettings.LabelsEntry
+	nil,                                 // 59: nstance.v1.MachineNodeSettings.ReservedEntry
+	nil,                                 // 60: nstance.v1.MachineCredential.PullSecretsEntry
+	nil,                                 // 61: nstance.v1.MachinePrebuild.PullSecretsEntry
+	nil,                                 // 62: nstance.v1.MachineOrder.ParametersEntry
+	nil,                                 // 63: nstance.v1.MachineOperationReport.ResultsEntry
+	nil,                                 // 64: nstance.v1.MachineFacts.PathsEntry
+	(*durationpb.Duration)(nil),         // 65: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),       // 66: google.protobuf.Timestamp
 }
 var file_nstance_v1_machine_proto_depIdxs = []int32{
 	0,  // 0: nstance.v1.MachineAssignment.mode:type_name -> nstance.v1.MachineMode
@@ -4741,7 +4902,7 @@ var file_nstance_v1_machine_proto_depIdxs = []int32{
 	15, // 11: nstance.v1.MachineImage.oci:type_name -> nstance.v1.MachineOciImage
 	16, // 12: nstance.v1.MachineImage.archive:type_name -> nstance.v1.MachineArchive
 	17, // 13: nstance.v1.MachineImage.debootstrap:type_name -> nstance.v1.MachineDebootstrap
-	53, // 14: nstance.v1.MachineKubernetes.node_labels:type_name -> nstance.v1.MachineKubernetes.NodeLabelsEntry
+	55, // 14: nstance.v1.MachineKubernetes.node_labels:type_name -> nstance.v1.MachineKubernetes.NodeLabelsEntry
 	19, // 15: nstance.v1.MachineKubernetes.taints:type_name -> nstance.v1.MachineTaint
 	20, // 16: nstance.v1.MachineKubernetes.artifacts:type_name -> nstance.v1.MachineArtifacts
 	21, // 17: nstance.v1.MachineArtifacts.kubelet:type_name -> nstance.v1.MachineArtifact
@@ -4752,73 +4913,74 @@ var file_nstance_v1_machine_proto_depIdxs = []int32{
 	2,  // 22: nstance.v1.MachineSettings.network:type_name -> nstance.v1.MachineNetwork
 	23, // 23: nstance.v1.MachineSettings.binds:type_name -> nstance.v1.MachineBind
 	24, // 24: nstance.v1.MachineSettings.persist:type_name -> nstance.v1.MachinePersist
-	54, // 25: nstance.v1.MachineSettings.environment:type_name -> nstance.v1.MachineSettings.EnvironmentEntry
+	56, // 25: nstance.v1.MachineSettings.environment:type_name -> nstance.v1.MachineSettings.EnvironmentEntry
 	25, // 26: nstance.v1.MachineSettings.units:type_name -> nstance.v1.MachineUnit
 	26, // 27: nstance.v1.MachineSettings.files:type_name -> nstance.v1.MachineFile
 	27, // 28: nstance.v1.MachineSettings.limits:type_name -> nstance.v1.MachineLimits
 	28, // 29: nstance.v1.MachineSettings.registries:type_name -> nstance.v1.MachineRegistry
 	29, // 30: nstance.v1.MachineRegistry.mirrors:type_name -> nstance.v1.MachineMirror
-	55, // 31: nstance.v1.MachineHostSettings.sysctls:type_name -> nstance.v1.MachineHostSettings.SysctlsEntry
+	57, // 31: nstance.v1.MachineHostSettings.sysctls:type_name -> nstance.v1.MachineHostSettings.SysctlsEntry
 	31, // 32: nstance.v1.MachineHostSettings.ssh_keys:type_name -> nstance.v1.MachineSshUser
-	63, // 33: nstance.v1.MachineTimeouts.prepare:type_name -> google.protobuf.Duration
-	63, // 34: nstance.v1.MachineTimeouts.stop:type_name -> google.protobuf.Duration
-	63, // 35: nstance.v1.MachineTimeouts.boot:type_name -> google.protobuf.Duration
-	63, // 36: nstance.v1.MachineTimeouts.join:type_name -> google.protobuf.Duration
-	56, // 37: nstance.v1.MachineNodeSettings.labels:type_name -> nstance.v1.MachineNodeSettings.LabelsEntry
+	65, // 33: nstance.v1.MachineTimeouts.prepare:type_name -> google.protobuf.Duration
+	65, // 34: nstance.v1.MachineTimeouts.stop:type_name -> google.protobuf.Duration
+	65, // 35: nstance.v1.MachineTimeouts.boot:type_name -> google.protobuf.Duration
+	65, // 36: nstance.v1.MachineTimeouts.join:type_name -> google.protobuf.Duration
+	58, // 37: nstance.v1.MachineNodeSettings.labels:type_name -> nstance.v1.MachineNodeSettings.LabelsEntry
 	19, // 38: nstance.v1.MachineNodeSettings.taints:type_name -> nstance.v1.MachineTaint
 	19, // 39: nstance.v1.MachineNodeSettings.startup_taints:type_name -> nstance.v1.MachineTaint
-	57, // 40: nstance.v1.MachineNodeSettings.reserved:type_name -> nstance.v1.MachineNodeSettings.ReservedEntry
-	64, // 41: nstance.v1.MachineCredential.expires_at:type_name -> google.protobuf.Timestamp
-	58, // 42: nstance.v1.MachineCredential.pull_secrets:type_name -> nstance.v1.MachineCredential.PullSecretsEntry
+	59, // 40: nstance.v1.MachineNodeSettings.reserved:type_name -> nstance.v1.MachineNodeSettings.ReservedEntry
+	66, // 41: nstance.v1.MachineCredential.expires_at:type_name -> google.protobuf.Timestamp
+	60, // 42: nstance.v1.MachineCredential.pull_secrets:type_name -> nstance.v1.MachineCredential.PullSecretsEntry
 	11, // 43: nstance.v1.MachinePrebuild.assignment:type_name -> nstance.v1.MachineAssignment
 	3,  // 44: nstance.v1.MachinePrebuild.scope:type_name -> nstance.v1.MachinePrebuildScope
-	59, // 45: nstance.v1.MachinePrebuild.pull_secrets:type_name -> nstance.v1.MachinePrebuild.PullSecretsEntry
+	61, // 45: nstance.v1.MachinePrebuild.pull_secrets:type_name -> nstance.v1.MachinePrebuild.PullSecretsEntry
 	12, // 46: nstance.v1.MachinePrebuildStatus.configuration:type_name -> nstance.v1.MachineConfigurationVersion
 	3,  // 47: nstance.v1.MachinePrebuildStatus.scope:type_name -> nstance.v1.MachinePrebuildScope
 	4,  // 48: nstance.v1.MachinePrebuildStatus.state:type_name -> nstance.v1.MachinePrebuildState
-	64, // 49: nstance.v1.MachinePrebuildStatus.finished_at:type_name -> google.protobuf.Timestamp
-	60, // 50: nstance.v1.MachineOrder.parameters:type_name -> nstance.v1.MachineOrder.ParametersEntry
-	64, // 51: nstance.v1.MachineOrder.deadline:type_name -> google.protobuf.Timestamp
+	66, // 49: nstance.v1.MachinePrebuildStatus.finished_at:type_name -> google.protobuf.Timestamp
+	62, // 50: nstance.v1.MachineOrder.parameters:type_name -> nstance.v1.MachineOrder.ParametersEntry
+	66, // 51: nstance.v1.MachineOrder.deadline:type_name -> google.protobuf.Timestamp
 	11, // 52: nstance.v1.MachineWork.assignment:type_name -> nstance.v1.MachineAssignment
 	35, // 53: nstance.v1.MachineWork.credential_update:type_name -> nstance.v1.MachineCredential
 	36, // 54: nstance.v1.MachineWork.node_confirmed:type_name -> nstance.v1.NodeConfirmed
 	39, // 55: nstance.v1.MachineWork.operation:type_name -> nstance.v1.MachineOrder
 	40, // 56: nstance.v1.MachineWork.cancel_operation:type_name -> nstance.v1.MachineOrderCancel
 	37, // 57: nstance.v1.MachineWork.prebuild:type_name -> nstance.v1.MachinePrebuild
-	5,  // 58: nstance.v1.MachineOperationReport.state:type_name -> nstance.v1.MachineOperationState
-	61, // 59: nstance.v1.MachineOperationReport.results:type_name -> nstance.v1.MachineOperationReport.ResultsEntry
-	64, // 60: nstance.v1.MachineOperationReport.started_at:type_name -> google.protobuf.Timestamp
-	64, // 61: nstance.v1.MachineOperationReport.finished_at:type_name -> google.protobuf.Timestamp
-	7,  // 62: nstance.v1.MachineSlot.state:type_name -> nstance.v1.MachineSlotState
-	12, // 63: nstance.v1.MachineSlot.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	12, // 64: nstance.v1.MachineFailure.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	6,  // 65: nstance.v1.MachineFailure.stage:type_name -> nstance.v1.MachineStage
-	8,  // 66: nstance.v1.MachineFailure.outcome:type_name -> nstance.v1.MachineFailureOutcome
-	64, // 67: nstance.v1.MachineFailure.at:type_name -> google.protobuf.Timestamp
-	9,  // 68: nstance.v1.PreflightCheck.result:type_name -> nstance.v1.PreflightResult
-	10, // 69: nstance.v1.MachineDrift.kind:type_name -> nstance.v1.MachineDriftKind
-	50, // 70: nstance.v1.MachineHost.facts:type_name -> nstance.v1.MachineFacts
-	62, // 71: nstance.v1.MachineFacts.paths:type_name -> nstance.v1.MachineFacts.PathsEntry
-	6,  // 72: nstance.v1.MachineStatus.stage:type_name -> nstance.v1.MachineStage
-	43, // 73: nstance.v1.MachineStatus.slots:type_name -> nstance.v1.MachineSlot
-	12, // 74: nstance.v1.MachineStatus.previous:type_name -> nstance.v1.MachineConfigurationVersion
-	45, // 75: nstance.v1.MachineStatus.preflight:type_name -> nstance.v1.PreflightCheck
-	46, // 76: nstance.v1.MachineStatus.executors:type_name -> nstance.v1.MachineExecutor
-	47, // 77: nstance.v1.MachineStatus.drift:type_name -> nstance.v1.MachineDrift
-	44, // 78: nstance.v1.MachineStatus.failure:type_name -> nstance.v1.MachineFailure
-	48, // 79: nstance.v1.MachineStatus.problems:type_name -> nstance.v1.MachineProblem
-	49, // 80: nstance.v1.MachineStatus.host:type_name -> nstance.v1.MachineHost
-	64, // 81: nstance.v1.MachineStatus.started_at:type_name -> google.protobuf.Timestamp
-	64, // 82: nstance.v1.MachineStatus.stage_started_at:type_name -> google.protobuf.Timestamp
-	64, // 83: nstance.v1.MachineStatus.reported_at:type_name -> google.protobuf.Timestamp
-	51, // 84: nstance.v1.MachineStatus.progress:type_name -> nstance.v1.MachineProgress
-	42, // 85: nstance.v1.MachineStatus.operations:type_name -> nstance.v1.MachineOperationReport
-	38, // 86: nstance.v1.MachineStatus.prebuild:type_name -> nstance.v1.MachinePrebuildStatus
-	87, // [87:87] is the sub-list for method output_type
-	87, // [87:87] is the sub-list for method input_type
-	87, // [87:87] is the sub-list for extension type_name
-	87, // [87:87] is the sub-list for extension extendee
-	0,  // [0:87] is the sub-list for field type_name
+	42, // 58: nstance.v1.MachineWork.logs_stored:type_name -> nstance.v1.MachineLogsStored
+	5,  // 59: nstance.v1.MachineOperationReport.state:type_name -> nstance.v1.MachineOperationState
+	63, // 60: nstance.v1.MachineOperationReport.results:type_name -> nstance.v1.MachineOperationReport.ResultsEntry
+	66, // 61: nstance.v1.MachineOperationReport.started_at:type_name -> google.protobuf.Timestamp
+	66, // 62: nstance.v1.MachineOperationReport.finished_at:type_name -> google.protobuf.Timestamp
+	7,  // 63: nstance.v1.MachineSlot.state:type_name -> nstance.v1.MachineSlotState
+	12, // 64: nstance.v1.MachineSlot.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	12, // 65: nstance.v1.MachineFailure.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	6,  // 66: nstance.v1.MachineFailure.stage:type_name -> nstance.v1.MachineStage
+	8,  // 67: nstance.v1.MachineFailure.outcome:type_name -> nstance.v1.MachineFailureOutcome
+	66, // 68: nstance.v1.MachineFailure.at:type_name -> google.protobuf.Timestamp
+	9,  // 69: nstance.v1.PreflightCheck.result:type_name -> nstance.v1.PreflightResult
+	10, // 70: nstance.v1.MachineDrift.kind:type_name -> nstance.v1.MachineDriftKind
+	52, // 71: nstance.v1.MachineHost.facts:type_name -> nstance.v1.MachineFacts
+	64, // 72: nstance.v1.MachineFacts.paths:type_name -> nstance.v1.MachineFacts.PathsEntry
+	6,  // 73: nstance.v1.MachineStatus.stage:type_name -> nstance.v1.MachineStage
+	45, // 74: nstance.v1.MachineStatus.slots:type_name -> nstance.v1.MachineSlot
+	12, // 75: nstance.v1.MachineStatus.previous:type_name -> nstance.v1.MachineConfigurationVersion
+	47, // 76: nstance.v1.MachineStatus.preflight:type_name -> nstance.v1.PreflightCheck
+	48, // 77: nstance.v1.MachineStatus.executors:type_name -> nstance.v1.MachineExecutor
+	49, // 78: nstance.v1.MachineStatus.drift:type_name -> nstance.v1.MachineDrift
+	46, // 79: nstance.v1.MachineStatus.failure:type_name -> nstance.v1.MachineFailure
+	50, // 80: nstance.v1.MachineStatus.problems:type_name -> nstance.v1.MachineProblem
+	51, // 81: nstance.v1.MachineStatus.host:type_name -> nstance.v1.MachineHost
+	66, // 82: nstance.v1.MachineStatus.started_at:type_name -> google.protobuf.Timestamp
+	66, // 83: nstance.v1.MachineStatus.stage_started_at:type_name -> google.protobuf.Timestamp
+	66, // 84: nstance.v1.MachineStatus.reported_at:type_name -> google.protobuf.Timestamp
+	53, // 85: nstance.v1.MachineStatus.progress:type_name -> nstance.v1.MachineProgress
+	44, // 86: nstance.v1.MachineStatus.operations:type_name -> nstance.v1.MachineOperationReport
+	38, // 87: nstance.v1.MachineStatus.prebuild:type_name -> nstance.v1.MachinePrebuildStatus
+	88, // [88:88] is the sub-list for method output_type
+	88, // [88:88] is the sub-list for method input_type
+	88, // [88:88] is the sub-list for extension type_name
+	88, // [88:88] is the sub-list for extension extendee
+	0,  // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_machine_proto_init() }
@@ -4831,13 +4993,14 @@ func file_nstance_v1_machine_proto_init() {
 		(*MachineImage_Archive)(nil),
 		(*MachineImage_Debootstrap)(nil),
 	}
-	file_nstance_v1_machine_proto_msgTypes[30].OneofWrappers = []any{
+	file_nstance_v1_machine_proto_msgTypes[32].OneofWrappers = []any{
 		(*MachineWork_Assignment)(nil),
 		(*MachineWork_CredentialUpdate)(nil),
 		(*MachineWork_NodeConfirmed)(nil),
 		(*MachineWork_Operation)(nil),
 		(*MachineWork_CancelOperation)(nil),
 		(*MachineWork_Prebuild)(nil),
+		(*MachineWork_LogsStored)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -4845,7 +5008,7 @@ func file_nstance_v1_machine_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_machine_proto_rawDesc), len(file_nstance_v1_machine_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   52,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -136,13 +136,22 @@ func StartedAt(l journal.Leader) time.Time {
 
 // Exec runs a command in the namespaces of a leader, with the environment of a fresh login.
 func Exec(ctx context.Context, l journal.Leader, argv []string) (command.Output, error) {
+	cmd, err := Command(ctx, l, argv)
+	if err != nil {
+		return command.Output{}, err
+	}
+	return command.Run(cmd)
+}
+
+// Command is one that runs in the namespaces of a leader, with the environment of a fresh login.
+func Command(ctx context.Context, l journal.Leader, argv []string) (*exec.Cmd, error) {
 	if !Alive(l) {
-		return command.Output{}, runner.ErrNotRunning
+		return nil, runner.ErrNotRunning
 	}
 	args := append([]string{"--target", strconv.Itoa(l.PID), "--all", "--"}, argv...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "TERM=dumb"}
-	return command.Run(cmd)
+	return cmd, nil
 }
 
 // Answers waits until the machine's systemd answers: it has begun to start units, or is through.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/logs"
 	"nstance.dev/agent/paver/operation"
 )
 
@@ -35,6 +36,11 @@ func (executor) Unit(context.Context, journal.Slot, string) (operation.Unit, err
 
 // RestartUnit implements paver.Executor.
 func (executor) RestartUnit(context.Context, journal.Slot, string) error { return errNotOffered }
+
+// Collect implements paver.Executor.
+func (executor) Collect(context.Context, operation.Record, journal.Slot, []string) (logs.Packed, error) {
+	return logs.Packed{}, errNotOffered
+}
 
 // StopMachine implements paver.Executor.
 func (executor) StopMachine(context.Context, journal.Slot) error { return errNotOffered }
