@@ -30,7 +30,7 @@ func (s *Store) Upsert(ctx context.Context, id fleet.GroupID, change requests.Gr
 	r := &request{by: asker{tenant: id.Tenant}, done: make(chan error, 1), release: func() { s.room.grown(grows) }}
 	r.edit = func(cfg *effective.Config, file *groupfile.File) (bool, error) {
 		if version != nil && etagOf(cfg, file, id) != *version {
-			return false, refusal.New(refusal.Aborted, "ETAG_MISMATCH", "group %q has changed since it was read", id.Name)
+			return false, errChanged(id)
 		}
 		entry, err := requests.CheckUpsert(cfg, file, id.Tenant, id.Name, s.keeping(file, id, change))
 		if err != nil {
@@ -46,6 +46,39 @@ func (s *Store) Upsert(ctx context.Context, id fleet.GroupID, change requests.Gr
 		return true, nil
 	}
 	return refused(s.writer.submit(ctx, r))
+}
+
+// Checked is what a change that is valid would do.
+type Checked struct {
+	Changes bool // it would write something
+	Creates bool // it would make the group
+}
+
+// Check says what [Store.Upsert] would do, or why it would refuse, and changes nothing.
+func (s *Store) Check(id fleet.GroupID, change requests.GroupChange, version *string) (Checked, error) {
+	st := s.now()
+	if st.file == nil {
+		return Checked{}, errUnreadable
+	}
+	if version != nil && etagOf(st.cfg, st.file, id) != *version {
+		return Checked{}, errChanged(id)
+	}
+	entry, err := requests.CheckUpsert(st.cfg, st.file, id.Tenant, id.Name, s.keeping(st.file, id, change))
+	if err != nil {
+		return Checked{}, refused(err)
+	}
+	grows := &growth{tenant: id.Tenant}
+	defer s.room.grown(grows)
+	if err := s.room.grow(s.opts.Cache, st.cfg, st.file, id, entry, grows); err != nil {
+		return Checked{}, refused(err)
+	}
+	old, known := st.file.Group(id.Tenant, id.Name)
+	_, static := st.cfg.Groups[id.Tenant][id.Name]
+	return Checked{Changes: !known || !old.Equal(entry), Creates: !static && (!known || old.DeletedAt != nil)}, nil
+}
+
+func errChanged(id fleet.GroupID) *refusal.Error {
+	return refusal.New(refusal.Aborted, "ETAG_MISMATCH", "group %q has changed since it was read", id.Name)
 }
 
 // keeping gives a change that makes a group of mode demand one of fixed size, without a size, that of as many

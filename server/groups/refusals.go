@@ -36,13 +36,13 @@ func refused(err error) error {
 	case err == nil, errors.As(err, &already), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, &locked):
-		return refusal.New(refusal.FailedPrecondition, "LOCKED_FIELD", "%v", err)
+		return refusal.New(refusal.FailedPrecondition, "LOCKED_FIELD", "%v", err).About(locked.Field)
 	case errors.As(err, &demand):
 		return refusal.New(refusal.FailedPrecondition, "GROUP_IS_DEMAND", "%v", err)
 	case errors.As(err, &managed):
 		return refusal.New(refusal.FailedPrecondition, "MANAGED_BY_OTHER", "%v", err)
 	case errors.As(err, &invalid):
-		return refusal.New(refusal.InvalidArgument, "INVALID_GROUP", "%v", err)
+		return refusal.New(refusal.InvalidArgument, "INVALID_GROUP", "%v", err).About(invalid.Field)
 	case errors.As(err, &quota), errors.Is(err, groupfile.ErrTooLarge):
 		return refusal.New(refusal.ResourceExhausted, "QUOTA_EXCEEDED", "%v", err)
 	case errors.Is(err, requests.ErrGroupNotFound):

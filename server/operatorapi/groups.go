@@ -27,15 +27,37 @@ func (l Leader) ListGroups(tenant string) []*nstancev1.GroupStatus {
 
 // UpsertGroup is [shard.Requests.UpsertGroup].
 func (l Leader) UpsertGroup(ctx context.Context, tenant string, req *nstancev1.UpsertGroupRequest) (*nstancev1.GroupStatus, error) {
-	change := groupChangeOf(req)
-	if err := changeDemand(&change, req.GetConfig()); err != nil {
-		return nil, refusal.New(refusal.InvalidArgument, "INVALID_GROUP", "%v", err)
+	change, err := checkedChange(req)
+	if err != nil {
+		return nil, err
 	}
 	g, err := l.term.Requests().UpsertGroup(ctx, tenant, req.Key, change, req.ExpectedEtag)
 	if err != nil {
 		return nil, err
 	}
 	return groupStatus(g), nil
+}
+
+// CheckGroup is [shard.Requests.CheckGroup].
+func (l Leader) CheckGroup(tenant string, req *nstancev1.UpsertGroupRequest) (*nstancev1.CheckGroupResponse, error) {
+	change, err := checkedChange(req)
+	if err != nil {
+		return nil, err
+	}
+	checked, err := l.term.Requests().CheckGroup(tenant, req.Key, change, req.ExpectedEtag)
+	if err != nil {
+		return nil, err
+	}
+	return &nstancev1.CheckGroupResponse{Changes: checked.Changes, Creates: checked.Creates}, nil
+}
+
+// checkedChange is what a request asks for.
+func checkedChange(req *nstancev1.UpsertGroupRequest) (requests.GroupChange, error) {
+	change := groupChangeOf(req)
+	if err := changeDemand(&change, req.GetConfig()); err != nil {
+		return change, refusal.New(refusal.InvalidArgument, "INVALID_GROUP", "%v", err)
+	}
+	return change, nil
 }
 
 // DeleteGroup is [shard.Requests.DeleteGroup].

@@ -28,7 +28,7 @@ const ManagerMetadata = "nstance-manager"
 
 // features are the optional abilities of this API that are there.
 var features = []string{
-	"clear-fields", "confirm-groups", "coordinated-drain", "decrement-size", "demand", "demand-groups", "expected-etag", "explain", "explain-need", "group-capacity", "group-manager", "held-vms", "holds",
+	"check-group", "clear-fields", "confirm-groups", "coordinated-drain", "decrement-size", "demand", "demand-groups", "expected-etag", "explain", "explain-need", "group-capacity", "group-manager", "held-vms", "holds",
 	"instance-list", "instance-types", "machine-assignments", "pause", "plan-config", "power-operations", "replace-first",
 }
 
@@ -103,6 +103,13 @@ func (s *Service) UpsertGroup(ctx context.Context, req *nstancev1.UpsertGroupReq
 	c := CallerOf(ctx)
 	req.Manager = cmp.Or(req.Manager, managerOf(ctx))
 	return c.leader().UpsertGroup(ctx, c.Tenant, req)
+}
+
+// CheckGroup implements [nstancev1.OperatorServiceServer].
+func (s *Service) CheckGroup(ctx context.Context, req *nstancev1.UpsertGroupRequest) (*nstancev1.CheckGroupResponse, error) {
+	c := CallerOf(ctx)
+	req.Manager = cmp.Or(req.Manager, managerOf(ctx))
+	return c.leader().CheckGroup(c.Tenant, req)
 }
 
 // DeleteGroup implements [nstancev1.OperatorServiceServer].

@@ -39,12 +39,20 @@ type Error struct {
 	Code    Code
 	Reason  string // machine-readable, UPPER_SNAKE_CASE
 	Message string // safe to show to the caller
+	Field   string // of the request that it is about; may be empty
 	Err     error  // the cause, for the log alone; may be nil
 }
 
 // New returns a refusal without a cause. The message is built as by [fmt.Sprintf].
 func New(code Code, reason, format string, args ...any) *Error {
 	return &Error{Code: code, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// About returns the same refusal, about a field of the request.
+func (e *Error) About(field string) *Error {
+	about := *e
+	about.Field = field
+	return &about
 }
 
 // Error is the message, followed by the cause for the log.

@@ -123,7 +123,11 @@ func grpcCode(code refusal.Code) codes.Code {
 
 func statusOf(r *refusal.Error) error {
 	st := status.New(grpcCode(r.Code), r.Message)
-	detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: r.Reason, Domain: errorDomain})
+	info := &errdetails.ErrorInfo{Reason: r.Reason, Domain: errorDomain}
+	if r.Field != "" {
+		info.Metadata = map[string]string{"field": r.Field}
+	}
+	detailed, err := st.WithDetails(info)
 	if err != nil { // cannot be: the detail is a valid message
 		return st.Err()
 	}

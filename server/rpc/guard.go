@@ -161,6 +161,7 @@ var viewing = map[string]bool{
 	nstancev1.OperatorService_GetConfigStatus_FullMethodName:   true,
 	nstancev1.OperatorService_PlanConfig_FullMethodName:        true,
 	nstancev1.OperatorService_ListGroups_FullMethodName:        true,
+	nstancev1.OperatorService_CheckGroup_FullMethodName:        true,
 	nstancev1.OperatorService_GetInstanceStatus_FullMethodName: true,
 	nstancev1.OperatorService_ListInstances_FullMethodName:     true,
 	nstancev1.OperatorService_GetServerInfo_FullMethodName:     true,

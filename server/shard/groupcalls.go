@@ -45,6 +45,15 @@ func (r *Requests) UpsertGroup(ctx context.Context, tenant, key string, change r
 	return st, nil
 }
 
+// CheckGroup says what [Requests.UpsertGroup] would do, or why it would refuse, and changes nothing.
+func (r *Requests) CheckGroup(tenant, key string, change requests.GroupChange, etag *string) (groups.Checked, error) {
+	id, err := groupID(tenant, key, "key")
+	if err != nil {
+		return groups.Checked{}, err
+	}
+	return r.groups.Check(id, change, etag)
+}
+
 // DeleteGroup empties a dynamic group and then forgets it; of a static one it
 // removes what the API has set. A group that is not there is no error.
 func (r *Requests) DeleteGroup(ctx context.Context, tenant, key string, by groups.Manager) error {

@@ -44,6 +44,18 @@ func (s *Shard) UpsertGroup(ctx context.Context, r *nstancev1.UpsertGroupRequest
 	return s.group(g.GetKey()), nil
 }
 
+// CheckGroup implements the operator API: a new group needs a template.
+func (s *Shard) CheckGroup(ctx context.Context, r *nstancev1.UpsertGroupRequest) (*nstancev1.CheckGroupResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.called(ctx)
+	creates := s.groups[r.GetKey()] == nil
+	if creates && r.GetConfig().GetTemplate() == "" {
+		return nil, invalid("TEMPLATE_REQUIRED", "group \""+r.GetKey()+"\" is new: template is required")
+	}
+	return &nstancev1.CheckGroupResponse{Changes: true, Creates: creates}, nil
+}
+
 func invalid(reason, message string) error {
 	st, err := status.New(codes.InvalidArgument, message).WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "nstance"})
 	if err != nil {

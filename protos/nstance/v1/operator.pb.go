@@ -1745,6 +1745,61 @@ func (x *UpsertGroupRequest) GetTakeover() bool {
 	return false
 }
 
+// CheckGroupResponse says what a request that is valid would do.
+type CheckGroupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether UpsertGroup would write something.
+	Changes bool `protobuf:"varint,1,opt,name=changes,proto3" json:"changes,omitempty"`
+	// Whether UpsertGroup would make the group.
+	Creates       bool `protobuf:"varint,2,opt,name=creates,proto3" json:"creates,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckGroupResponse) Reset() {
+	*x = CheckGroupResponse{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckGroupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckGroupResponse) ProtoMessage() {}
+
+func (x *CheckGroupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckGroupResponse.ProtoReflect.Descriptor instead.
+func (*CheckGroupResponse) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CheckGroupResponse) GetChanges() bool {
+	if x != nil {
+		return x.Changes
+	}
+	return false
+}
+
+func (x *CheckGroupResponse) GetCreates() bool {
+	if x != nil {
+		return x.Creates
+	}
+	return false
+}
+
 // Groups that are to go on as they were rebuilt.
 type ConfirmGroupsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1758,7 +1813,7 @@ type ConfirmGroupsRequest struct {
 
 func (x *ConfirmGroupsRequest) Reset() {
 	*x = ConfirmGroupsRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[22]
+	mi := &file_nstance_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1770,7 +1825,7 @@ func (x *ConfirmGroupsRequest) String() string {
 func (*ConfirmGroupsRequest) ProtoMessage() {}
 
 func (x *ConfirmGroupsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[22]
+	mi := &file_nstance_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1783,7 +1838,7 @@ func (x *ConfirmGroupsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmGroupsRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmGroupsRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConfirmGroupsRequest) GetKeys() []string {
@@ -1811,7 +1866,7 @@ type ConfirmGroupsResponse struct {
 
 func (x *ConfirmGroupsResponse) Reset() {
 	*x = ConfirmGroupsResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[23]
+	mi := &file_nstance_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1823,7 +1878,7 @@ func (x *ConfirmGroupsResponse) String() string {
 func (*ConfirmGroupsResponse) ProtoMessage() {}
 
 func (x *ConfirmGroupsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[23]
+	mi := &file_nstance_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1836,7 +1891,7 @@ func (x *ConfirmGroupsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmGroupsResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmGroupsResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConfirmGroupsResponse) GetConfirmed() []string {
@@ -1861,7 +1916,7 @@ type DeleteGroupRequest struct {
 
 func (x *DeleteGroupRequest) Reset() {
 	*x = DeleteGroupRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[24]
+	mi := &file_nstance_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +1928,7 @@ func (x *DeleteGroupRequest) String() string {
 func (*DeleteGroupRequest) ProtoMessage() {}
 
 func (x *DeleteGroupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[24]
+	mi := &file_nstance_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +1941,7 @@ func (x *DeleteGroupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGroupRequest.ProtoReflect.Descriptor instead.
 func (*DeleteGroupRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeleteGroupRequest) GetKey() string {
@@ -2007,7 +2062,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[25]
+	mi := &file_nstance_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2074,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[25]
+	mi := &file_nstance_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2087,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GroupStatus) GetKey() string {
@@ -2347,7 +2402,7 @@ type DemandUsage struct {
 
 func (x *DemandUsage) Reset() {
 	*x = DemandUsage{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	mi := &file_nstance_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2414,7 @@ func (x *DemandUsage) String() string {
 func (*DemandUsage) ProtoMessage() {}
 
 func (x *DemandUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[26]
+	mi := &file_nstance_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2427,7 @@ func (x *DemandUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandUsage.ProtoReflect.Descriptor instead.
 func (*DemandUsage) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DemandUsage) GetMachines() int32 {
@@ -2444,7 +2499,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[27]
+	mi := &file_nstance_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2511,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[27]
+	mi := &file_nstance_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2524,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Gpu) GetType() string {
@@ -2508,7 +2563,7 @@ type InstanceConfig struct {
 
 func (x *InstanceConfig) Reset() {
 	*x = InstanceConfig{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[28]
+	mi := &file_nstance_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2520,7 +2575,7 @@ func (x *InstanceConfig) String() string {
 func (*InstanceConfig) ProtoMessage() {}
 
 func (x *InstanceConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[28]
+	mi := &file_nstance_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2533,7 +2588,7 @@ func (x *InstanceConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceConfig.ProtoReflect.Descriptor instead.
 func (*InstanceConfig) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *InstanceConfig) GetGroup() string {
@@ -2597,7 +2652,7 @@ type CreateInstanceRequest struct {
 
 func (x *CreateInstanceRequest) Reset() {
 	*x = CreateInstanceRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[29]
+	mi := &file_nstance_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2664,7 @@ func (x *CreateInstanceRequest) String() string {
 func (*CreateInstanceRequest) ProtoMessage() {}
 
 func (x *CreateInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[29]
+	mi := &file_nstance_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2677,7 @@ func (x *CreateInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInstanceRequest.ProtoReflect.Descriptor instead.
 func (*CreateInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CreateInstanceRequest) GetInstanceId() string {
@@ -2666,7 +2721,7 @@ type CreateInstanceResponse struct {
 
 func (x *CreateInstanceResponse) Reset() {
 	*x = CreateInstanceResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[30]
+	mi := &file_nstance_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2678,7 +2733,7 @@ func (x *CreateInstanceResponse) String() string {
 func (*CreateInstanceResponse) ProtoMessage() {}
 
 func (x *CreateInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[30]
+	mi := &file_nstance_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2691,7 +2746,7 @@ func (x *CreateInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateInstanceResponse.ProtoReflect.Descriptor instead.
 func (*CreateInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CreateInstanceResponse) GetInstanceId() string {
@@ -2726,7 +2781,7 @@ type DeleteInstanceRequest struct {
 
 func (x *DeleteInstanceRequest) Reset() {
 	*x = DeleteInstanceRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[31]
+	mi := &file_nstance_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2793,7 @@ func (x *DeleteInstanceRequest) String() string {
 func (*DeleteInstanceRequest) ProtoMessage() {}
 
 func (x *DeleteInstanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[31]
+	mi := &file_nstance_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2806,7 @@ func (x *DeleteInstanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstanceRequest.ProtoReflect.Descriptor instead.
 func (*DeleteInstanceRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeleteInstanceRequest) GetInstanceId() string {
@@ -2793,7 +2848,7 @@ type DeleteInstanceResponse struct {
 
 func (x *DeleteInstanceResponse) Reset() {
 	*x = DeleteInstanceResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[32]
+	mi := &file_nstance_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2860,7 @@ func (x *DeleteInstanceResponse) String() string {
 func (*DeleteInstanceResponse) ProtoMessage() {}
 
 func (x *DeleteInstanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[32]
+	mi := &file_nstance_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2873,7 @@ func (x *DeleteInstanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteInstanceResponse.ProtoReflect.Descriptor instead.
 func (*DeleteInstanceResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeleteInstanceResponse) GetStatus() string {
@@ -2839,7 +2894,7 @@ type GetInstanceStatusRequest struct {
 
 func (x *GetInstanceStatusRequest) Reset() {
 	*x = GetInstanceStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[33]
+	mi := &file_nstance_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2851,7 +2906,7 @@ func (x *GetInstanceStatusRequest) String() string {
 func (*GetInstanceStatusRequest) ProtoMessage() {}
 
 func (x *GetInstanceStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[33]
+	mi := &file_nstance_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2864,7 +2919,7 @@ func (x *GetInstanceStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstanceStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetInstanceStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetInstanceStatusRequest) GetInstanceId() string {
@@ -2928,7 +2983,7 @@ type InstanceStatus struct {
 
 func (x *InstanceStatus) Reset() {
 	*x = InstanceStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[34]
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +2995,7 @@ func (x *InstanceStatus) String() string {
 func (*InstanceStatus) ProtoMessage() {}
 
 func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[34]
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3008,7 @@ func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceStatus.ProtoReflect.Descriptor instead.
 func (*InstanceStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *InstanceStatus) GetInstanceId() string {
@@ -3120,7 +3175,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3187,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3200,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Hold) GetReason() string {
@@ -3184,7 +3239,7 @@ type InstanceMachine struct {
 
 func (x *InstanceMachine) Reset() {
 	*x = InstanceMachine{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3251,7 @@ func (x *InstanceMachine) String() string {
 func (*InstanceMachine) ProtoMessage() {}
 
 func (x *InstanceMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3264,7 @@ func (x *InstanceMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceMachine.ProtoReflect.Descriptor instead.
 func (*InstanceMachine) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *InstanceMachine) GetArch() string {
@@ -3239,7 +3294,7 @@ type Condemned struct {
 
 func (x *Condemned) Reset() {
 	*x = Condemned{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +3306,7 @@ func (x *Condemned) String() string {
 func (*Condemned) ProtoMessage() {}
 
 func (x *Condemned) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +3319,7 @@ func (x *Condemned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condemned.ProtoReflect.Descriptor instead.
 func (*Condemned) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Condemned) GetReason() string {
@@ -3294,7 +3349,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3361,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3374,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListInstancesRequest) GetPageToken() string {
@@ -3351,7 +3406,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3418,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3431,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceStatus {
@@ -3417,7 +3472,7 @@ type AcknowledgeDrainedRequest struct {
 
 func (x *AcknowledgeDrainedRequest) Reset() {
 	*x = AcknowledgeDrainedRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3484,7 @@ func (x *AcknowledgeDrainedRequest) String() string {
 func (*AcknowledgeDrainedRequest) ProtoMessage() {}
 
 func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3497,7 @@ func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeDrainedRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeDrainedRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AcknowledgeDrainedRequest) GetInstanceId() string {
@@ -3496,7 +3551,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3508,7 +3563,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3521,7 +3576,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetServerInfoResponse) GetClusterId() string {
@@ -3583,7 +3638,7 @@ type SetPauseRequest struct {
 
 func (x *SetPauseRequest) Reset() {
 	*x = SetPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3650,7 @@ func (x *SetPauseRequest) String() string {
 func (*SetPauseRequest) ProtoMessage() {}
 
 func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3663,7 @@ func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPauseRequest.ProtoReflect.Descriptor instead.
 func (*SetPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetPauseRequest) GetScope() string {
@@ -3652,7 +3707,7 @@ type ClearPauseRequest struct {
 
 func (x *ClearPauseRequest) Reset() {
 	*x = ClearPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +3719,7 @@ func (x *ClearPauseRequest) String() string {
 func (*ClearPauseRequest) ProtoMessage() {}
 
 func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +3732,7 @@ func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPauseRequest.ProtoReflect.Descriptor instead.
 func (*ClearPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ClearPauseRequest) GetScope() string {
@@ -3713,7 +3768,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3725,7 +3780,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3738,7 +3793,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Pause) GetScope() string {
@@ -3792,7 +3847,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3804,7 +3859,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3817,7 +3872,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ExplainRequest) GetTarget() isExplainRequest_Target {
@@ -3882,7 +3937,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3894,7 +3949,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3907,7 +3962,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ExplainResponse) GetGroup() *GroupStatus {
@@ -3964,7 +4019,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3976,7 +4031,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3989,7 +4044,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Condition) GetType() string {
@@ -4048,7 +4103,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4060,7 +4115,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4073,7 +4128,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Decision) GetTime() *timestamppb.Timestamp {
@@ -4129,7 +4184,7 @@ type ListHeldVMsResponse struct {
 
 func (x *ListHeldVMsResponse) Reset() {
 	*x = ListHeldVMsResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4141,7 +4196,7 @@ func (x *ListHeldVMsResponse) String() string {
 func (*ListHeldVMsResponse) ProtoMessage() {}
 
 func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4154,7 +4209,7 @@ func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldVMsResponse.ProtoReflect.Descriptor instead.
 func (*ListHeldVMsResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListHeldVMsResponse) GetVms() []*HeldVM {
@@ -4187,7 +4242,7 @@ type HeldVM struct {
 
 func (x *HeldVM) Reset() {
 	*x = HeldVM{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4199,7 +4254,7 @@ func (x *HeldVM) String() string {
 func (*HeldVM) ProtoMessage() {}
 
 func (x *HeldVM) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4212,7 +4267,7 @@ func (x *HeldVM) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldVM.ProtoReflect.Descriptor instead.
 func (*HeldVM) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *HeldVM) GetProviderInstanceId() string {
@@ -4275,7 +4330,7 @@ type AdoptVMRequest struct {
 
 func (x *AdoptVMRequest) Reset() {
 	*x = AdoptVMRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4287,7 +4342,7 @@ func (x *AdoptVMRequest) String() string {
 func (*AdoptVMRequest) ProtoMessage() {}
 
 func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4300,7 +4355,7 @@ func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptVMRequest.ProtoReflect.Descriptor instead.
 func (*AdoptVMRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AdoptVMRequest) GetProviderInstanceId() string {
@@ -4325,7 +4380,7 @@ type SleepTenantRequest struct {
 
 func (x *SleepTenantRequest) Reset() {
 	*x = SleepTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4337,7 +4392,7 @@ func (x *SleepTenantRequest) String() string {
 func (*SleepTenantRequest) ProtoMessage() {}
 
 func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4350,7 +4405,7 @@ func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantRequest.ProtoReflect.Descriptor instead.
 func (*SleepTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SleepTenantRequest) GetTenant() string {
@@ -4389,7 +4444,7 @@ type SleepTenantResponse struct {
 
 func (x *SleepTenantResponse) Reset() {
 	*x = SleepTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4401,7 +4456,7 @@ func (x *SleepTenantResponse) String() string {
 func (*SleepTenantResponse) ProtoMessage() {}
 
 func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4414,7 +4469,7 @@ func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantResponse.ProtoReflect.Descriptor instead.
 func (*SleepTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SleepTenantResponse) GetResult() string {
@@ -4451,7 +4506,7 @@ type WakeTenantRequest struct {
 
 func (x *WakeTenantRequest) Reset() {
 	*x = WakeTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4463,7 +4518,7 @@ func (x *WakeTenantRequest) String() string {
 func (*WakeTenantRequest) ProtoMessage() {}
 
 func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4476,7 +4531,7 @@ func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantRequest.ProtoReflect.Descriptor instead.
 func (*WakeTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WakeTenantRequest) GetTenant() string {
@@ -4508,7 +4563,7 @@ type WakeTenantResponse struct {
 
 func (x *WakeTenantResponse) Reset() {
 	*x = WakeTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4520,7 +4575,7 @@ func (x *WakeTenantResponse) String() string {
 func (*WakeTenantResponse) ProtoMessage() {}
 
 func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4533,7 +4588,7 @@ func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantResponse.ProtoReflect.Descriptor instead.
 func (*WakeTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WakeTenantResponse) GetResult() string {
@@ -4568,7 +4623,7 @@ type GetTenantStatusRequest struct {
 
 func (x *GetTenantStatusRequest) Reset() {
 	*x = GetTenantStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4580,7 +4635,7 @@ func (x *GetTenantStatusRequest) String() string {
 func (*GetTenantStatusRequest) ProtoMessage() {}
 
 func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4593,7 +4648,7 @@ func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetTenantStatusRequest) GetTenant() string {
@@ -4618,7 +4673,7 @@ type TenantStatus struct {
 
 func (x *TenantStatus) Reset() {
 	*x = TenantStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4630,7 +4685,7 @@ func (x *TenantStatus) String() string {
 func (*TenantStatus) ProtoMessage() {}
 
 func (x *TenantStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4643,7 +4698,7 @@ func (x *TenantStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
 func (*TenantStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *TenantStatus) GetStatus() string {
@@ -4682,7 +4737,7 @@ type TenantListener struct {
 
 func (x *TenantListener) Reset() {
 	*x = TenantListener{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4694,7 +4749,7 @@ func (x *TenantListener) String() string {
 func (*TenantListener) ProtoMessage() {}
 
 func (x *TenantListener) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4707,7 +4762,7 @@ func (x *TenantListener) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantListener.ProtoReflect.Descriptor instead.
 func (*TenantListener) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TenantListener) GetListener() string {
@@ -4744,7 +4799,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4756,7 +4811,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4769,7 +4824,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *GroupEvent) GetType() string {
@@ -4798,7 +4853,7 @@ type WatchInstancesRequest struct {
 
 func (x *WatchInstancesRequest) Reset() {
 	*x = WatchInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4810,7 +4865,7 @@ func (x *WatchInstancesRequest) String() string {
 func (*WatchInstancesRequest) ProtoMessage() {}
 
 func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4823,7 +4878,7 @@ func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
 func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchInstancesRequest) GetCoordinatesDrains() bool {
@@ -4870,7 +4925,7 @@ type InstanceEvent struct {
 
 func (x *InstanceEvent) Reset() {
 	*x = InstanceEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4882,7 +4937,7 @@ func (x *InstanceEvent) String() string {
 func (*InstanceEvent) ProtoMessage() {}
 
 func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4895,7 +4950,7 @@ func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceEvent.ProtoReflect.Descriptor instead.
 func (*InstanceEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *InstanceEvent) GetInstanceId() string {
@@ -4997,7 +5052,7 @@ type ErrorEvent struct {
 
 func (x *ErrorEvent) Reset() {
 	*x = ErrorEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5009,7 +5064,7 @@ func (x *ErrorEvent) String() string {
 func (*ErrorEvent) ProtoMessage() {}
 
 func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5022,7 +5077,7 @@ func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorEvent.ProtoReflect.Descriptor instead.
 func (*ErrorEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ErrorEvent) GetGroup() string {
@@ -5079,7 +5134,7 @@ type GetDemandRequest struct {
 
 func (x *GetDemandRequest) Reset() {
 	*x = GetDemandRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5091,7 +5146,7 @@ func (x *GetDemandRequest) String() string {
 func (*GetDemandRequest) ProtoMessage() {}
 
 func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5104,7 +5159,7 @@ func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
 func (*GetDemandRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *GetDemandRequest) GetNeed() string {
@@ -5133,7 +5188,7 @@ type GetDemandResponse struct {
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5145,7 +5200,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5158,7 +5213,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *GetDemandResponse) GetConnected() bool {
@@ -5214,7 +5269,7 @@ type DemandExplanation struct {
 
 func (x *DemandExplanation) Reset() {
 	*x = DemandExplanation{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5226,7 +5281,7 @@ func (x *DemandExplanation) String() string {
 func (*DemandExplanation) ProtoMessage() {}
 
 func (x *DemandExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5239,7 +5294,7 @@ func (x *DemandExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandExplanation.ProtoReflect.Descriptor instead.
 func (*DemandExplanation) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DemandExplanation) GetBlocked() string {
@@ -5301,7 +5356,7 @@ type DemandOffer struct {
 
 func (x *DemandOffer) Reset() {
 	*x = DemandOffer{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[66]
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5313,7 +5368,7 @@ func (x *DemandOffer) String() string {
 func (*DemandOffer) ProtoMessage() {}
 
 func (x *DemandOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[66]
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5326,7 +5381,7 @@ func (x *DemandOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandOffer.ProtoReflect.Descriptor instead.
 func (*DemandOffer) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DemandOffer) GetName() string {
@@ -5433,7 +5488,7 @@ type DemandNeed struct {
 
 func (x *DemandNeed) Reset() {
 	*x = DemandNeed{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5445,7 +5500,7 @@ func (x *DemandNeed) String() string {
 func (*DemandNeed) ProtoMessage() {}
 
 func (x *DemandNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5458,7 +5513,7 @@ func (x *DemandNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandNeed.ProtoReflect.Descriptor instead.
 func (*DemandNeed) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DemandNeed) GetId() string {
@@ -5553,7 +5608,7 @@ type DemandMachine struct {
 
 func (x *DemandMachine) Reset() {
 	*x = DemandMachine{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5565,7 +5620,7 @@ func (x *DemandMachine) String() string {
 func (*DemandMachine) ProtoMessage() {}
 
 func (x *DemandMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5578,7 +5633,7 @@ func (x *DemandMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandMachine.ProtoReflect.Descriptor instead.
 func (*DemandMachine) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DemandMachine) GetInstanceId() string {
@@ -5674,7 +5729,7 @@ type DemandDecision struct {
 
 func (x *DemandDecision) Reset() {
 	*x = DemandDecision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5686,7 +5741,7 @@ func (x *DemandDecision) String() string {
 func (*DemandDecision) ProtoMessage() {}
 
 func (x *DemandDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5699,7 +5754,7 @@ func (x *DemandDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandDecision.ProtoReflect.Descriptor instead.
 func (*DemandDecision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DemandDecision) GetAction() string {
@@ -5763,7 +5818,7 @@ type PutAssignmentRequest struct {
 
 func (x *PutAssignmentRequest) Reset() {
 	*x = PutAssignmentRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5775,7 +5830,7 @@ func (x *PutAssignmentRequest) String() string {
 func (*PutAssignmentRequest) ProtoMessage() {}
 
 func (x *PutAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5788,7 +5843,7 @@ func (x *PutAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*PutAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PutAssignmentRequest) GetInstanceId() string {
@@ -5832,7 +5887,7 @@ type DeleteAssignmentRequest struct {
 
 func (x *DeleteAssignmentRequest) Reset() {
 	*x = DeleteAssignmentRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5844,7 +5899,7 @@ func (x *DeleteAssignmentRequest) String() string {
 func (*DeleteAssignmentRequest) ProtoMessage() {}
 
 func (x *DeleteAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5857,7 +5912,7 @@ func (x *DeleteAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DeleteAssignmentRequest) GetInstanceId() string {
@@ -5891,7 +5946,7 @@ type ConfirmNodeRequest struct {
 
 func (x *ConfirmNodeRequest) Reset() {
 	*x = ConfirmNodeRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5903,7 +5958,7 @@ func (x *ConfirmNodeRequest) String() string {
 func (*ConfirmNodeRequest) ProtoMessage() {}
 
 func (x *ConfirmNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5916,7 +5971,7 @@ func (x *ConfirmNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmNodeRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmNodeRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ConfirmNodeRequest) GetInstanceId() string {
@@ -5961,7 +6016,7 @@ type PutPrebuildRequest struct {
 
 func (x *PutPrebuildRequest) Reset() {
 	*x = PutPrebuildRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5973,7 +6028,7 @@ func (x *PutPrebuildRequest) String() string {
 func (*PutPrebuildRequest) ProtoMessage() {}
 
 func (x *PutPrebuildRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5986,7 +6041,7 @@ func (x *PutPrebuildRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPrebuildRequest.ProtoReflect.Descriptor instead.
 func (*PutPrebuildRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *PutPrebuildRequest) GetInstanceId() string {
@@ -6019,7 +6074,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6031,7 +6086,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6044,7 +6099,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *SetHoldRequest) GetInstanceId() string {
@@ -6081,7 +6136,7 @@ type ClearHoldRequest struct {
 
 func (x *ClearHoldRequest) Reset() {
 	*x = ClearHoldRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	mi := &file_nstance_v1_operator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6093,7 +6148,7 @@ func (x *ClearHoldRequest) String() string {
 func (*ClearHoldRequest) ProtoMessage() {}
 
 func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	mi := &file_nstance_v1_operator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6106,7 +6161,7 @@ func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearHoldRequest.ProtoReflect.Descriptor instead.
 func (*ClearHoldRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ClearHoldRequest) GetInstanceId() string {
@@ -6146,7 +6201,7 @@ type StartOperationRequest struct {
 
 func (x *StartOperationRequest) Reset() {
 	*x = StartOperationRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[76]
+	mi := &file_nstance_v1_operator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6158,7 +6213,7 @@ func (x *StartOperationRequest) String() string {
 func (*StartOperationRequest) ProtoMessage() {}
 
 func (x *StartOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[76]
+	mi := &file_nstance_v1_operator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6171,7 +6226,7 @@ func (x *StartOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationRequest.ProtoReflect.Descriptor instead.
 func (*StartOperationRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{76}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StartOperationRequest) GetId() string {
@@ -6220,7 +6275,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[77]
+	mi := &file_nstance_v1_operator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6232,7 +6287,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[77]
+	mi := &file_nstance_v1_operator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6245,7 +6300,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{77}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GetOperationRequest) GetId() string {
@@ -6266,7 +6321,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[78]
+	mi := &file_nstance_v1_operator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6278,7 +6333,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[78]
+	mi := &file_nstance_v1_operator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6291,7 +6346,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{78}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -6333,7 +6388,7 @@ type OperationStatus struct {
 
 func (x *OperationStatus) Reset() {
 	*x = OperationStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[79]
+	mi := &file_nstance_v1_operator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6345,7 +6400,7 @@ func (x *OperationStatus) String() string {
 func (*OperationStatus) ProtoMessage() {}
 
 func (x *OperationStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[79]
+	mi := &file_nstance_v1_operator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6358,7 +6413,7 @@ func (x *OperationStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationStatus.ProtoReflect.Descriptor instead.
 func (*OperationStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{79}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *OperationStatus) GetId() string {
@@ -6454,7 +6509,7 @@ type OperationMark struct {
 
 func (x *OperationMark) Reset() {
 	*x = OperationMark{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[80]
+	mi := &file_nstance_v1_operator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6466,7 +6521,7 @@ func (x *OperationMark) String() string {
 func (*OperationMark) ProtoMessage() {}
 
 func (x *OperationMark) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[80]
+	mi := &file_nstance_v1_operator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6479,7 +6534,7 @@ func (x *OperationMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationMark.ProtoReflect.Descriptor instead.
 func (*OperationMark) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{80}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *OperationMark) GetMark() string {
@@ -6512,7 +6567,7 @@ type WatchMachinesRequest struct {
 
 func (x *WatchMachinesRequest) Reset() {
 	*x = WatchMachinesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[81]
+	mi := &file_nstance_v1_operator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6524,7 +6579,7 @@ func (x *WatchMachinesRequest) String() string {
 func (*WatchMachinesRequest) ProtoMessage() {}
 
 func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[81]
+	mi := &file_nstance_v1_operator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6537,7 +6592,7 @@ func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchMachinesRequest.ProtoReflect.Descriptor instead.
 func (*WatchMachinesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{81}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{82}
 }
 
 // MachineEvent is what has become known of a machine, or a sign of the stream itself.
@@ -6557,7 +6612,7 @@ type MachineEvent struct {
 
 func (x *MachineEvent) Reset() {
 	*x = MachineEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[82]
+	mi := &file_nstance_v1_operator_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6569,7 +6624,7 @@ func (x *MachineEvent) String() string {
 func (*MachineEvent) ProtoMessage() {}
 
 func (x *MachineEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[82]
+	mi := &file_nstance_v1_operator_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6582,7 +6637,7 @@ func (x *MachineEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineEvent.ProtoReflect.Descriptor instead.
 func (*MachineEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{82}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *MachineEvent) GetInstanceId() string {
@@ -6627,7 +6682,7 @@ type MachineState struct {
 
 func (x *MachineState) Reset() {
 	*x = MachineState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[83]
+	mi := &file_nstance_v1_operator_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6639,7 +6694,7 @@ func (x *MachineState) String() string {
 func (*MachineState) ProtoMessage() {}
 
 func (x *MachineState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[83]
+	mi := &file_nstance_v1_operator_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6652,7 +6707,7 @@ func (x *MachineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineState.ProtoReflect.Descriptor instead.
 func (*MachineState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{83}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *MachineState) GetConnected() bool {
@@ -6727,7 +6782,7 @@ type AssignmentState struct {
 
 func (x *AssignmentState) Reset() {
 	*x = AssignmentState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[84]
+	mi := &file_nstance_v1_operator_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6739,7 +6794,7 @@ func (x *AssignmentState) String() string {
 func (*AssignmentState) ProtoMessage() {}
 
 func (x *AssignmentState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[84]
+	mi := &file_nstance_v1_operator_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6752,7 +6807,7 @@ func (x *AssignmentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentState.ProtoReflect.Descriptor instead.
 func (*AssignmentState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{84}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *AssignmentState) GetMachineName() string {
@@ -6988,7 +7043,10 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\rexpected_etag\x18\x03 \x01(\tH\x00R\fexpectedEtag\x88\x01\x01\x12\x18\n" +
 	"\amanager\x18\x04 \x01(\tR\amanager\x12\x1a\n" +
 	"\btakeover\x18\x05 \x01(\bR\btakeoverB\x10\n" +
-	"\x0e_expected_etag\"R\n" +
+	"\x0e_expected_etag\"H\n" +
+	"\x12CheckGroupResponse\x12\x18\n" +
+	"\achanges\x18\x01 \x01(\bR\achanges\x12\x18\n" +
+	"\acreates\x18\x02 \x01(\bR\acreates\"R\n" +
 	"\x14ConfirmGroupsRequest\x12\x12\n" +
 	"\x04keys\x18\x01 \x03(\tR\x04keys\x12\x1b\n" +
 	"\x06tenant\x18\x02 \x01(\tH\x00R\x06tenant\x88\x01\x01B\t\n" +
@@ -7457,7 +7515,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x17OPERATION_STATE_PENDING\x10\x01\x12\x1f\n" +
 	"\x1bOPERATION_STATE_IN_PROGRESS\x10\x02\x12\x1c\n" +
 	"\x18OPERATION_STATE_COMPLETE\x10\x03\x12\x1a\n" +
-	"\x16OPERATION_STATE_FAILED\x10\x042\xc9\x15\n" +
+	"\x16OPERATION_STATE_FAILED\x10\x042\x97\x16\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10RenewCertificate\x12#.nstance.v1.RenewCertificateRequest\x1a$.nstance.v1.RenewCertificateResponse\x12N\n" +
 	"\x0fGetConfigStatus\x12\x16.google.protobuf.Empty\x1a#.nstance.v1.GetConfigStatusResponse\x12J\n" +
@@ -7466,7 +7524,9 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"PlanConfig\x12\x1d.nstance.v1.PlanConfigRequest\x1a\x1e.nstance.v1.PlanConfigResponse\x12D\n" +
 	"\n" +
 	"ListGroups\x12\x16.google.protobuf.Empty\x1a\x1e.nstance.v1.ListGroupsResponse\x12F\n" +
-	"\vUpsertGroup\x12\x1e.nstance.v1.UpsertGroupRequest\x1a\x17.nstance.v1.GroupStatus\x12E\n" +
+	"\vUpsertGroup\x12\x1e.nstance.v1.UpsertGroupRequest\x1a\x17.nstance.v1.GroupStatus\x12L\n" +
+	"\n" +
+	"CheckGroup\x12\x1e.nstance.v1.UpsertGroupRequest\x1a\x1e.nstance.v1.CheckGroupResponse\x12E\n" +
 	"\vDeleteGroup\x12\x1e.nstance.v1.DeleteGroupRequest\x1a\x16.google.protobuf.Empty\x12T\n" +
 	"\rConfirmGroups\x12 .nstance.v1.ConfirmGroupsRequest\x1a!.nstance.v1.ConfirmGroupsResponse\x12W\n" +
 	"\x0eCreateInstance\x12!.nstance.v1.CreateInstanceRequest\x1a\".nstance.v1.CreateInstanceResponse\x12W\n" +
@@ -7513,7 +7573,7 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_nstance_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 98)
 var file_nstance_v1_operator_proto_goTypes = []any{
 	(OperationState)(0),                 // 0: nstance.v1.OperationState
 	(*StringMap)(nil),                   // 1: nstance.v1.StringMap
@@ -7538,98 +7598,99 @@ var file_nstance_v1_operator_proto_goTypes = []any{
 	(*NodeSettings)(nil),                // 20: nstance.v1.NodeSettings
 	(*NodeTaint)(nil),                   // 21: nstance.v1.NodeTaint
 	(*UpsertGroupRequest)(nil),          // 22: nstance.v1.UpsertGroupRequest
-	(*ConfirmGroupsRequest)(nil),        // 23: nstance.v1.ConfirmGroupsRequest
-	(*ConfirmGroupsResponse)(nil),       // 24: nstance.v1.ConfirmGroupsResponse
-	(*DeleteGroupRequest)(nil),          // 25: nstance.v1.DeleteGroupRequest
-	(*GroupStatus)(nil),                 // 26: nstance.v1.GroupStatus
-	(*DemandUsage)(nil),                 // 27: nstance.v1.DemandUsage
-	(*Gpu)(nil),                         // 28: nstance.v1.Gpu
-	(*InstanceConfig)(nil),              // 29: nstance.v1.InstanceConfig
-	(*CreateInstanceRequest)(nil),       // 30: nstance.v1.CreateInstanceRequest
-	(*CreateInstanceResponse)(nil),      // 31: nstance.v1.CreateInstanceResponse
-	(*DeleteInstanceRequest)(nil),       // 32: nstance.v1.DeleteInstanceRequest
-	(*DeleteInstanceResponse)(nil),      // 33: nstance.v1.DeleteInstanceResponse
-	(*GetInstanceStatusRequest)(nil),    // 34: nstance.v1.GetInstanceStatusRequest
-	(*InstanceStatus)(nil),              // 35: nstance.v1.InstanceStatus
-	(*Hold)(nil),                        // 36: nstance.v1.Hold
-	(*InstanceMachine)(nil),             // 37: nstance.v1.InstanceMachine
-	(*Condemned)(nil),                   // 38: nstance.v1.Condemned
-	(*ListInstancesRequest)(nil),        // 39: nstance.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),       // 40: nstance.v1.ListInstancesResponse
-	(*AcknowledgeDrainedRequest)(nil),   // 41: nstance.v1.AcknowledgeDrainedRequest
-	(*GetServerInfoResponse)(nil),       // 42: nstance.v1.GetServerInfoResponse
-	(*SetPauseRequest)(nil),             // 43: nstance.v1.SetPauseRequest
-	(*ClearPauseRequest)(nil),           // 44: nstance.v1.ClearPauseRequest
-	(*Pause)(nil),                       // 45: nstance.v1.Pause
-	(*ExplainRequest)(nil),              // 46: nstance.v1.ExplainRequest
-	(*ExplainResponse)(nil),             // 47: nstance.v1.ExplainResponse
-	(*Condition)(nil),                   // 48: nstance.v1.Condition
-	(*Decision)(nil),                    // 49: nstance.v1.Decision
-	(*ListHeldVMsResponse)(nil),         // 50: nstance.v1.ListHeldVMsResponse
-	(*HeldVM)(nil),                      // 51: nstance.v1.HeldVM
-	(*AdoptVMRequest)(nil),              // 52: nstance.v1.AdoptVMRequest
-	(*SleepTenantRequest)(nil),          // 53: nstance.v1.SleepTenantRequest
-	(*SleepTenantResponse)(nil),         // 54: nstance.v1.SleepTenantResponse
-	(*WakeTenantRequest)(nil),           // 55: nstance.v1.WakeTenantRequest
-	(*WakeTenantResponse)(nil),          // 56: nstance.v1.WakeTenantResponse
-	(*GetTenantStatusRequest)(nil),      // 57: nstance.v1.GetTenantStatusRequest
-	(*TenantStatus)(nil),                // 58: nstance.v1.TenantStatus
-	(*TenantListener)(nil),              // 59: nstance.v1.TenantListener
-	(*GroupEvent)(nil),                  // 60: nstance.v1.GroupEvent
-	(*WatchInstancesRequest)(nil),       // 61: nstance.v1.WatchInstancesRequest
-	(*InstanceEvent)(nil),               // 62: nstance.v1.InstanceEvent
-	(*ErrorEvent)(nil),                  // 63: nstance.v1.ErrorEvent
-	(*GetDemandRequest)(nil),            // 64: nstance.v1.GetDemandRequest
-	(*GetDemandResponse)(nil),           // 65: nstance.v1.GetDemandResponse
-	(*DemandExplanation)(nil),           // 66: nstance.v1.DemandExplanation
-	(*DemandOffer)(nil),                 // 67: nstance.v1.DemandOffer
-	(*DemandNeed)(nil),                  // 68: nstance.v1.DemandNeed
-	(*DemandMachine)(nil),               // 69: nstance.v1.DemandMachine
-	(*DemandDecision)(nil),              // 70: nstance.v1.DemandDecision
-	(*PutAssignmentRequest)(nil),        // 71: nstance.v1.PutAssignmentRequest
-	(*DeleteAssignmentRequest)(nil),     // 72: nstance.v1.DeleteAssignmentRequest
-	(*ConfirmNodeRequest)(nil),          // 73: nstance.v1.ConfirmNodeRequest
-	(*PutPrebuildRequest)(nil),          // 74: nstance.v1.PutPrebuildRequest
-	(*SetHoldRequest)(nil),              // 75: nstance.v1.SetHoldRequest
-	(*ClearHoldRequest)(nil),            // 76: nstance.v1.ClearHoldRequest
-	(*StartOperationRequest)(nil),       // 77: nstance.v1.StartOperationRequest
-	(*GetOperationRequest)(nil),         // 78: nstance.v1.GetOperationRequest
-	(*CancelOperationRequest)(nil),      // 79: nstance.v1.CancelOperationRequest
-	(*OperationStatus)(nil),             // 80: nstance.v1.OperationStatus
-	(*OperationMark)(nil),               // 81: nstance.v1.OperationMark
-	(*WatchMachinesRequest)(nil),        // 82: nstance.v1.WatchMachinesRequest
-	(*MachineEvent)(nil),                // 83: nstance.v1.MachineEvent
-	(*MachineState)(nil),                // 84: nstance.v1.MachineState
-	(*AssignmentState)(nil),             // 85: nstance.v1.AssignmentState
-	nil,                                 // 86: nstance.v1.StringMap.ValuesEntry
-	nil,                                 // 87: nstance.v1.DemandLimits.GpuEntry
-	nil,                                 // 88: nstance.v1.NodeSettings.LabelsEntry
-	nil,                                 // 89: nstance.v1.NodeSettings.ReservedEntry
-	nil,                                 // 90: nstance.v1.GroupStatus.VarsEntry
-	nil,                                 // 91: nstance.v1.GroupStatus.CapacityEntry
-	nil,                                 // 92: nstance.v1.DemandUsage.GpuEntry
-	nil,                                 // 93: nstance.v1.DemandNeed.AmountsEntry
-	nil,                                 // 94: nstance.v1.DemandNeed.MinUnitEntry
-	nil,                                 // 95: nstance.v1.DemandNeed.MissingEntry
-	nil,                                 // 96: nstance.v1.StartOperationRequest.ParametersEntry
-	nil,                                 // 97: nstance.v1.OperationStatus.ResultsEntry
-	(*timestamppb.Timestamp)(nil),       // 98: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 99: google.protobuf.Duration
-	(*MachineAssignment)(nil),           // 100: nstance.v1.MachineAssignment
-	(*MachineCredential)(nil),           // 101: nstance.v1.MachineCredential
-	(*MachinePrebuild)(nil),             // 102: nstance.v1.MachinePrebuild
-	(*MachineStatus)(nil),               // 103: nstance.v1.MachineStatus
-	(MachineMode)(0),                    // 104: nstance.v1.MachineMode
-	(*MachineConfigurationVersion)(nil), // 105: nstance.v1.MachineConfigurationVersion
-	(*NodeConfirmed)(nil),               // 106: nstance.v1.NodeConfirmed
-	(*emptypb.Empty)(nil),               // 107: google.protobuf.Empty
+	(*CheckGroupResponse)(nil),          // 23: nstance.v1.CheckGroupResponse
+	(*ConfirmGroupsRequest)(nil),        // 24: nstance.v1.ConfirmGroupsRequest
+	(*ConfirmGroupsResponse)(nil),       // 25: nstance.v1.ConfirmGroupsResponse
+	(*DeleteGroupRequest)(nil),          // 26: nstance.v1.DeleteGroupRequest
+	(*GroupStatus)(nil),                 // 27: nstance.v1.GroupStatus
+	(*DemandUsage)(nil),                 // 28: nstance.v1.DemandUsage
+	(*Gpu)(nil),                         // 29: nstance.v1.Gpu
+	(*InstanceConfig)(nil),              // 30: nstance.v1.InstanceConfig
+	(*CreateInstanceRequest)(nil),       // 31: nstance.v1.CreateInstanceRequest
+	(*CreateInstanceResponse)(nil),      // 32: nstance.v1.CreateInstanceResponse
+	(*DeleteInstanceRequest)(nil),       // 33: nstance.v1.DeleteInstanceRequest
+	(*DeleteInstanceResponse)(nil),      // 34: nstance.v1.DeleteInstanceResponse
+	(*GetInstanceStatusRequest)(nil),    // 35: nstance.v1.GetInstanceStatusRequest
+	(*InstanceStatus)(nil),              // 36: nstance.v1.InstanceStatus
+	(*Hold)(nil),                        // 37: nstance.v1.Hold
+	(*InstanceMachine)(nil),             // 38: nstance.v1.InstanceMachine
+	(*Condemned)(nil),                   // 39: nstance.v1.Condemned
+	(*ListInstancesRequest)(nil),        // 40: nstance.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),       // 41: nstance.v1.ListInstancesResponse
+	(*AcknowledgeDrainedRequest)(nil),   // 42: nstance.v1.AcknowledgeDrainedRequest
+	(*GetServerInfoResponse)(nil),       // 43: nstance.v1.GetServerInfoResponse
+	(*SetPauseRequest)(nil),             // 44: nstance.v1.SetPauseRequest
+	(*ClearPauseRequest)(nil),           // 45: nstance.v1.ClearPauseRequest
+	(*Pause)(nil),                       // 46: nstance.v1.Pause
+	(*ExplainRequest)(nil),              // 47: nstance.v1.ExplainRequest
+	(*ExplainResponse)(nil),             // 48: nstance.v1.ExplainResponse
+	(*Condition)(nil),                   // 49: nstance.v1.Condition
+	(*Decision)(nil),                    // 50: nstance.v1.Decision
+	(*ListHeldVMsResponse)(nil),         // 51: nstance.v1.ListHeldVMsResponse
+	(*HeldVM)(nil),                      // 52: nstance.v1.HeldVM
+	(*AdoptVMRequest)(nil),              // 53: nstance.v1.AdoptVMRequest
+	(*SleepTenantRequest)(nil),          // 54: nstance.v1.SleepTenantRequest
+	(*SleepTenantResponse)(nil),         // 55: nstance.v1.SleepTenantResponse
+	(*WakeTenantRequest)(nil),           // 56: nstance.v1.WakeTenantRequest
+	(*WakeTenantResponse)(nil),          // 57: nstance.v1.WakeTenantResponse
+	(*GetTenantStatusRequest)(nil),      // 58: nstance.v1.GetTenantStatusRequest
+	(*TenantStatus)(nil),                // 59: nstance.v1.TenantStatus
+	(*TenantListener)(nil),              // 60: nstance.v1.TenantListener
+	(*GroupEvent)(nil),                  // 61: nstance.v1.GroupEvent
+	(*WatchInstancesRequest)(nil),       // 62: nstance.v1.WatchInstancesRequest
+	(*InstanceEvent)(nil),               // 63: nstance.v1.InstanceEvent
+	(*ErrorEvent)(nil),                  // 64: nstance.v1.ErrorEvent
+	(*GetDemandRequest)(nil),            // 65: nstance.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),           // 66: nstance.v1.GetDemandResponse
+	(*DemandExplanation)(nil),           // 67: nstance.v1.DemandExplanation
+	(*DemandOffer)(nil),                 // 68: nstance.v1.DemandOffer
+	(*DemandNeed)(nil),                  // 69: nstance.v1.DemandNeed
+	(*DemandMachine)(nil),               // 70: nstance.v1.DemandMachine
+	(*DemandDecision)(nil),              // 71: nstance.v1.DemandDecision
+	(*PutAssignmentRequest)(nil),        // 72: nstance.v1.PutAssignmentRequest
+	(*DeleteAssignmentRequest)(nil),     // 73: nstance.v1.DeleteAssignmentRequest
+	(*ConfirmNodeRequest)(nil),          // 74: nstance.v1.ConfirmNodeRequest
+	(*PutPrebuildRequest)(nil),          // 75: nstance.v1.PutPrebuildRequest
+	(*SetHoldRequest)(nil),              // 76: nstance.v1.SetHoldRequest
+	(*ClearHoldRequest)(nil),            // 77: nstance.v1.ClearHoldRequest
+	(*StartOperationRequest)(nil),       // 78: nstance.v1.StartOperationRequest
+	(*GetOperationRequest)(nil),         // 79: nstance.v1.GetOperationRequest
+	(*CancelOperationRequest)(nil),      // 80: nstance.v1.CancelOperationRequest
+	(*OperationStatus)(nil),             // 81: nstance.v1.OperationStatus
+	(*OperationMark)(nil),               // 82: nstance.v1.OperationMark
+	(*WatchMachinesRequest)(nil),        // 83: nstance.v1.WatchMachinesRequest
+	(*MachineEvent)(nil),                // 84: nstance.v1.MachineEvent
+	(*MachineState)(nil),                // 85: nstance.v1.MachineState
+	(*AssignmentState)(nil),             // 86: nstance.v1.AssignmentState
+	nil,                                 // 87: nstance.v1.StringMap.ValuesEntry
+	nil,                                 // 88: nstance.v1.DemandLimits.GpuEntry
+	nil,                                 // 89: nstance.v1.NodeSettings.LabelsEntry
+	nil,                                 // 90: nstance.v1.NodeSettings.ReservedEntry
+	nil,                                 // 91: nstance.v1.GroupStatus.VarsEntry
+	nil,                                 // 92: nstance.v1.GroupStatus.CapacityEntry
+	nil,                                 // 93: nstance.v1.DemandUsage.GpuEntry
+	nil,                                 // 94: nstance.v1.DemandNeed.AmountsEntry
+	nil,                                 // 95: nstance.v1.DemandNeed.MinUnitEntry
+	nil,                                 // 96: nstance.v1.DemandNeed.MissingEntry
+	nil,                                 // 97: nstance.v1.StartOperationRequest.ParametersEntry
+	nil,                                 // 98: nstance.v1.OperationStatus.ResultsEntry
+	(*timestamppb.Timestamp)(nil),       // 99: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 100: google.protobuf.Duration
+	(*MachineAssignment)(nil),           // 101: nstance.v1.MachineAssignment
+	(*MachineCredential)(nil),           // 102: nstance.v1.MachineCredential
+	(*MachinePrebuild)(nil),             // 103: nstance.v1.MachinePrebuild
+	(*MachineStatus)(nil),               // 104: nstance.v1.MachineStatus
+	(MachineMode)(0),                    // 105: nstance.v1.MachineMode
+	(*MachineConfigurationVersion)(nil), // 106: nstance.v1.MachineConfigurationVersion
+	(*NodeConfirmed)(nil),               // 107: nstance.v1.NodeConfirmed
+	(*emptypb.Empty)(nil),               // 108: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	86,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	98,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	98,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	87,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	99,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	99,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
 	9,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
-	26,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
+	27,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
 	1,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
 	1,   // 6: nstance.v1.GroupConfig.args:type_name -> nstance.v1.StringMap
 	2,   // 7: nstance.v1.GroupConfig.instance_types:type_name -> nstance.v1.StringList
@@ -7638,184 +7699,186 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	20,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
 	17,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	2,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
-	99,  // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
-	99,  // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
-	99,  // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
-	99,  // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	100, // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	100, // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	100, // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	100, // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
 	13,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
 	14,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
 	15,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
 	16,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
-	87,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
-	99,  // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	88,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	100, // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
 	19,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
 	19,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
 	18,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
 	19,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
 	19,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
-	88,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	89,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
 	21,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
 	21,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
-	89,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	90,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
 	11,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	90,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	99,  // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	91,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
-	28,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
+	91,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	100, // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	92,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	29,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	11,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
-	45,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
-	48,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
+	46,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
+	49,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
 	12,  // 40: nstance.v1.GroupStatus.demand:type_name -> nstance.v1.DemandSettings
 	20,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
 	17,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
-	27,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
-	92,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
+	28,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
+	93,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
 	1,   // 45: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
 	2,   // 46: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
-	29,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	98,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	98,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	98,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
-	38,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
-	37,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
-	36,  // 53: nstance.v1.InstanceStatus.hold:type_name -> nstance.v1.Hold
-	98,  // 54: nstance.v1.Hold.until:type_name -> google.protobuf.Timestamp
-	98,  // 55: nstance.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	98,  // 56: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
-	35,  // 57: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	98,  // 58: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	98,  // 59: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	98,  // 60: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
-	26,  // 61: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
-	35,  // 62: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
-	48,  // 63: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
-	49,  // 64: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
-	49,  // 65: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	98,  // 66: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	98,  // 67: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	98,  // 68: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	98,  // 69: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
-	51,  // 70: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	98,  // 71: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	98,  // 72: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	98,  // 73: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	98,  // 74: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	98,  // 75: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
-	59,  // 76: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	98,  // 77: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
-	26,  // 78: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	98,  // 79: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	98,  // 80: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
-	35,  // 81: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	98,  // 82: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	68,  // 83: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
-	69,  // 84: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
-	70,  // 85: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
-	66,  // 86: nstance.v1.GetDemandResponse.explanation:type_name -> nstance.v1.DemandExplanation
-	98,  // 87: nstance.v1.DemandExplanation.blocked_until:type_name -> google.protobuf.Timestamp
-	67,  // 88: nstance.v1.DemandExplanation.offers:type_name -> nstance.v1.DemandOffer
-	98,  // 89: nstance.v1.DemandOffer.until:type_name -> google.protobuf.Timestamp
-	93,  // 90: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
-	94,  // 91: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
-	95,  // 92: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
-	98,  // 93: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
-	98,  // 94: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
-	100, // 95: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
-	101, // 96: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
-	102, // 97: nstance.v1.PutPrebuildRequest.prebuild:type_name -> nstance.v1.MachinePrebuild
-	98,  // 98: nstance.v1.SetHoldRequest.until:type_name -> google.protobuf.Timestamp
-	96,  // 99: nstance.v1.StartOperationRequest.parameters:type_name -> nstance.v1.StartOperationRequest.ParametersEntry
-	98,  // 100: nstance.v1.StartOperationRequest.deadline:type_name -> google.protobuf.Timestamp
+	30,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
+	99,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	99,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	99,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	39,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
+	38,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
+	37,  // 53: nstance.v1.InstanceStatus.hold:type_name -> nstance.v1.Hold
+	99,  // 54: nstance.v1.Hold.until:type_name -> google.protobuf.Timestamp
+	99,  // 55: nstance.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	99,  // 56: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	36,  // 57: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
+	99,  // 58: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	99,  // 59: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	99,  // 60: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	27,  // 61: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
+	36,  // 62: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
+	49,  // 63: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
+	50,  // 64: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
+	50,  // 65: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
+	99,  // 66: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	99,  // 67: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	99,  // 68: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	99,  // 69: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	52,  // 70: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
+	99,  // 71: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	99,  // 72: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	99,  // 73: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	99,  // 74: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	99,  // 75: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	60,  // 76: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
+	99,  // 77: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	27,  // 78: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
+	99,  // 79: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	99,  // 80: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	36,  // 81: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
+	99,  // 82: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	69,  // 83: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
+	70,  // 84: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
+	71,  // 85: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
+	67,  // 86: nstance.v1.GetDemandResponse.explanation:type_name -> nstance.v1.DemandExplanation
+	99,  // 87: nstance.v1.DemandExplanation.blocked_until:type_name -> google.protobuf.Timestamp
+	68,  // 88: nstance.v1.DemandExplanation.offers:type_name -> nstance.v1.DemandOffer
+	99,  // 89: nstance.v1.DemandOffer.until:type_name -> google.protobuf.Timestamp
+	94,  // 90: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
+	95,  // 91: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
+	96,  // 92: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
+	99,  // 93: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
+	99,  // 94: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
+	101, // 95: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
+	102, // 96: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
+	103, // 97: nstance.v1.PutPrebuildRequest.prebuild:type_name -> nstance.v1.MachinePrebuild
+	99,  // 98: nstance.v1.SetHoldRequest.until:type_name -> google.protobuf.Timestamp
+	97,  // 99: nstance.v1.StartOperationRequest.parameters:type_name -> nstance.v1.StartOperationRequest.ParametersEntry
+	99,  // 100: nstance.v1.StartOperationRequest.deadline:type_name -> google.protobuf.Timestamp
 	0,   // 101: nstance.v1.OperationStatus.state:type_name -> nstance.v1.OperationState
-	97,  // 102: nstance.v1.OperationStatus.results:type_name -> nstance.v1.OperationStatus.ResultsEntry
-	98,  // 103: nstance.v1.OperationStatus.started_at:type_name -> google.protobuf.Timestamp
-	98,  // 104: nstance.v1.OperationStatus.finished_at:type_name -> google.protobuf.Timestamp
-	98,  // 105: nstance.v1.OperationStatus.deadline:type_name -> google.protobuf.Timestamp
-	81,  // 106: nstance.v1.OperationStatus.marks:type_name -> nstance.v1.OperationMark
-	98,  // 107: nstance.v1.OperationMark.at:type_name -> google.protobuf.Timestamp
-	84,  // 108: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
-	103, // 109: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
-	98,  // 110: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
-	85,  // 111: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
-	104, // 112: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
-	105, // 113: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	98,  // 114: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
-	106, // 115: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
-	98,  // 116: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
+	98,  // 102: nstance.v1.OperationStatus.results:type_name -> nstance.v1.OperationStatus.ResultsEntry
+	99,  // 103: nstance.v1.OperationStatus.started_at:type_name -> google.protobuf.Timestamp
+	99,  // 104: nstance.v1.OperationStatus.finished_at:type_name -> google.protobuf.Timestamp
+	99,  // 105: nstance.v1.OperationStatus.deadline:type_name -> google.protobuf.Timestamp
+	82,  // 106: nstance.v1.OperationStatus.marks:type_name -> nstance.v1.OperationMark
+	99,  // 107: nstance.v1.OperationMark.at:type_name -> google.protobuf.Timestamp
+	85,  // 108: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
+	104, // 109: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
+	99,  // 110: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
+	86,  // 111: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
+	105, // 112: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
+	106, // 113: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	99,  // 114: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
+	107, // 115: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
+	99,  // 116: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
 	3,   // 117: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	107, // 118: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	107, // 119: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	108, // 118: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	108, // 119: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
 	7,   // 120: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	107, // 121: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	108, // 121: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
 	22,  // 122: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	25,  // 123: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	23,  // 124: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	30,  // 125: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	32,  // 126: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	34,  // 127: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	39,  // 128: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	41,  // 129: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	107, // 130: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	43,  // 131: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	44,  // 132: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	46,  // 133: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	64,  // 134: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
-	107, // 135: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	52,  // 136: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	53,  // 137: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	55,  // 138: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	57,  // 139: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	71,  // 140: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
-	72,  // 141: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
-	73,  // 142: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
-	74,  // 143: nstance.v1.OperatorService.PutPrebuild:input_type -> nstance.v1.PutPrebuildRequest
-	75,  // 144: nstance.v1.OperatorService.SetHold:input_type -> nstance.v1.SetHoldRequest
-	76,  // 145: nstance.v1.OperatorService.ClearHold:input_type -> nstance.v1.ClearHoldRequest
-	77,  // 146: nstance.v1.OperatorService.StartOperation:input_type -> nstance.v1.StartOperationRequest
-	78,  // 147: nstance.v1.OperatorService.GetOperation:input_type -> nstance.v1.GetOperationRequest
-	79,  // 148: nstance.v1.OperatorService.CancelOperation:input_type -> nstance.v1.CancelOperationRequest
-	107, // 149: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	61,  // 150: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	107, // 151: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	82,  // 152: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
-	4,   // 153: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	5,   // 154: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	6,   // 155: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	8,   // 156: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	10,  // 157: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	26,  // 158: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	107, // 159: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	24,  // 160: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	31,  // 161: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	33,  // 162: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	35,  // 163: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	40,  // 164: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	107, // 165: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	42,  // 166: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	45,  // 167: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	107, // 168: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	47,  // 169: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	65,  // 170: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
-	50,  // 171: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	35,  // 172: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	54,  // 173: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	56,  // 174: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	58,  // 175: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	107, // 176: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
-	107, // 177: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
-	107, // 178: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
-	107, // 179: nstance.v1.OperatorService.PutPrebuild:output_type -> google.protobuf.Empty
-	36,  // 180: nstance.v1.OperatorService.SetHold:output_type -> nstance.v1.Hold
-	107, // 181: nstance.v1.OperatorService.ClearHold:output_type -> google.protobuf.Empty
-	80,  // 182: nstance.v1.OperatorService.StartOperation:output_type -> nstance.v1.OperationStatus
-	80,  // 183: nstance.v1.OperatorService.GetOperation:output_type -> nstance.v1.OperationStatus
-	80,  // 184: nstance.v1.OperatorService.CancelOperation:output_type -> nstance.v1.OperationStatus
-	60,  // 185: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	62,  // 186: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	63,  // 187: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	83,  // 188: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
-	153, // [153:189] is the sub-list for method output_type
-	117, // [117:153] is the sub-list for method input_type
+	22,  // 123: nstance.v1.OperatorService.CheckGroup:input_type -> nstance.v1.UpsertGroupRequest
+	26,  // 124: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	24,  // 125: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	31,  // 126: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	33,  // 127: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	35,  // 128: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	40,  // 129: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	42,  // 130: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	108, // 131: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	44,  // 132: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	45,  // 133: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	47,  // 134: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	65,  // 135: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
+	108, // 136: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	53,  // 137: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	54,  // 138: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	56,  // 139: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	58,  // 140: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	72,  // 141: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
+	73,  // 142: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
+	74,  // 143: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
+	75,  // 144: nstance.v1.OperatorService.PutPrebuild:input_type -> nstance.v1.PutPrebuildRequest
+	76,  // 145: nstance.v1.OperatorService.SetHold:input_type -> nstance.v1.SetHoldRequest
+	77,  // 146: nstance.v1.OperatorService.ClearHold:input_type -> nstance.v1.ClearHoldRequest
+	78,  // 147: nstance.v1.OperatorService.StartOperation:input_type -> nstance.v1.StartOperationRequest
+	79,  // 148: nstance.v1.OperatorService.GetOperation:input_type -> nstance.v1.GetOperationRequest
+	80,  // 149: nstance.v1.OperatorService.CancelOperation:input_type -> nstance.v1.CancelOperationRequest
+	108, // 150: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	62,  // 151: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	108, // 152: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	83,  // 153: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
+	4,   // 154: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	5,   // 155: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	6,   // 156: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	8,   // 157: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	10,  // 158: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	27,  // 159: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	23,  // 160: nstance.v1.OperatorService.CheckGroup:output_type -> nstance.v1.CheckGroupResponse
+	108, // 161: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	25,  // 162: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	32,  // 163: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	34,  // 164: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	36,  // 165: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	41,  // 166: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	108, // 167: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	43,  // 168: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	46,  // 169: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	108, // 170: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	48,  // 171: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	66,  // 172: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
+	51,  // 173: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	36,  // 174: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	55,  // 175: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	57,  // 176: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	59,  // 177: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	108, // 178: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
+	108, // 179: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
+	108, // 180: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
+	108, // 181: nstance.v1.OperatorService.PutPrebuild:output_type -> google.protobuf.Empty
+	37,  // 182: nstance.v1.OperatorService.SetHold:output_type -> nstance.v1.Hold
+	108, // 183: nstance.v1.OperatorService.ClearHold:output_type -> google.protobuf.Empty
+	81,  // 184: nstance.v1.OperatorService.StartOperation:output_type -> nstance.v1.OperationStatus
+	81,  // 185: nstance.v1.OperatorService.GetOperation:output_type -> nstance.v1.OperationStatus
+	81,  // 186: nstance.v1.OperatorService.CancelOperation:output_type -> nstance.v1.OperationStatus
+	61,  // 187: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	63,  // 188: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	64,  // 189: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	84,  // 190: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
+	154, // [154:191] is the sub-list for method output_type
+	117, // [117:154] is the sub-list for method input_type
 	117, // [117:117] is the sub-list for extension type_name
 	117, // [117:117] is the sub-list for extension extendee
 	0,   // [0:117] is the sub-list for field type_name
@@ -7833,27 +7896,27 @@ func file_nstance_v1_operator_proto_init() {
 	file_nstance_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[18].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[22].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[23].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[29].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[45].OneofWrappers = []any{
+	file_nstance_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[46].OneofWrappers = []any{
 		(*ExplainRequest_Group)(nil),
 		(*ExplainRequest_InstanceId)(nil),
 	}
-	file_nstance_v1_operator_proto_msgTypes[54].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[55].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[62].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[70].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[56].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[63].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[71].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[72].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   97,
+			NumMessages:   98,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

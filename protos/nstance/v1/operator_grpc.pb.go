@@ -26,6 +26,7 @@ const (
 	OperatorService_PlanConfig_FullMethodName         = "/nstance.v1.OperatorService/PlanConfig"
 	OperatorService_ListGroups_FullMethodName         = "/nstance.v1.OperatorService/ListGroups"
 	OperatorService_UpsertGroup_FullMethodName        = "/nstance.v1.OperatorService/UpsertGroup"
+	OperatorService_CheckGroup_FullMethodName         = "/nstance.v1.OperatorService/CheckGroup"
 	OperatorService_DeleteGroup_FullMethodName        = "/nstance.v1.OperatorService/DeleteGroup"
 	OperatorService_ConfirmGroups_FullMethodName      = "/nstance.v1.OperatorService/ConfirmGroups"
 	OperatorService_CreateInstance_FullMethodName     = "/nstance.v1.OperatorService/CreateInstance"
@@ -90,6 +91,11 @@ type OperatorServiceClient interface {
 	// group is locked, or the group belongs to another manager; Aborted: the etag is
 	// not the expected one, or concurrent edits kept winning.
 	UpsertGroup(ctx context.Context, in *UpsertGroupRequest, opts ...grpc.CallOption) (*GroupStatus, error)
+	// CheckGroup says whether UpsertGroup would take a request, and changes nothing. It answers
+	// the errors of UpsertGroup; those of an invalid or locked field name it in the metadata
+	// `field` of their ErrorInfo, in both calls. Another change may come between the two.
+	// Feature `check-group`.
+	CheckGroup(ctx context.Context, in *UpsertGroupRequest, opts ...grpc.CallOption) (*CheckGroupResponse, error)
 	// DeleteGroup lets a dynamic group drain to zero and then forgets it; UpsertGroup
 	// revives it meanwhile. Of a static group it removes only what the API had set.
 	// An unknown group is OK.
@@ -278,6 +284,16 @@ func (c *operatorServiceClient) UpsertGroup(ctx context.Context, in *UpsertGroup
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GroupStatus)
 	err := c.cc.Invoke(ctx, OperatorService_UpsertGroup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) CheckGroup(ctx context.Context, in *UpsertGroupRequest, opts ...grpc.CallOption) (*CheckGroupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckGroupResponse)
+	err := c.cc.Invoke(ctx, OperatorService_CheckGroup_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -652,6 +668,11 @@ type OperatorServiceServer interface {
 	// group is locked, or the group belongs to another manager; Aborted: the etag is
 	// not the expected one, or concurrent edits kept winning.
 	UpsertGroup(context.Context, *UpsertGroupRequest) (*GroupStatus, error)
+	// CheckGroup says whether UpsertGroup would take a request, and changes nothing. It answers
+	// the errors of UpsertGroup; those of an invalid or locked field name it in the metadata
+	// `field` of their ErrorInfo, in both calls. Another change may come between the two.
+	// Feature `check-group`.
+	CheckGroup(context.Context, *UpsertGroupRequest) (*CheckGroupResponse, error)
 	// DeleteGroup lets a dynamic group drain to zero and then forgets it; UpsertGroup
 	// revives it meanwhile. Of a static group it removes only what the API had set.
 	// An unknown group is OK.
@@ -803,6 +824,9 @@ func (UnimplementedOperatorServiceServer) ListGroups(context.Context, *emptypb.E
 }
 func (UnimplementedOperatorServiceServer) UpsertGroup(context.Context, *UpsertGroupRequest) (*GroupStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpsertGroup not implemented")
+}
+func (UnimplementedOperatorServiceServer) CheckGroup(context.Context, *UpsertGroupRequest) (*CheckGroupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckGroup not implemented")
 }
 func (UnimplementedOperatorServiceServer) DeleteGroup(context.Context, *DeleteGroupRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteGroup not implemented")
@@ -1019,6 +1043,24 @@ func _OperatorService_UpsertGroup_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OperatorServiceServer).UpsertGroup(ctx, req.(*UpsertGroupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_CheckGroup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpsertGroupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).CheckGroup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_CheckGroup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).CheckGroup(ctx, req.(*UpsertGroupRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1565,6 +1607,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpsertGroup",
 			Handler:    _OperatorService_UpsertGroup_Handler,
+		},
+		{
+			MethodName: "CheckGroup",
+			Handler:    _OperatorService_CheckGroup_Handler,
 		},
 		{
 			MethodName: "DeleteGroup",
