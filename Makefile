@@ -79,7 +79,7 @@ INPROCESS := ./e2e/sim/... ./e2e/perf/bench
 # In these one thing happens after another, in an order that a seed draws: nothing races.
 SERIAL    := ./e2e/sim/hostsim ./e2e/sim/pavesim
 # These read pages and scripts that are in no module or in another one: they always run too.
-OUTSIDE   := ./admin/cli ./server/config ./tools/image ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
+OUTSIDE   := ./admin/cli ./server/config ./tools/image ./tools/site ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
 # These run processes, and wait for them most of the time: two packages at once, and four tests of each.
 # The detector is in the programs.
 PROCESSES := ./e2e/suite/processes ./e2e/suite/configs ./e2e/repo/docs ./e2e/env/shards ./e2e/env/crowd ./e2e/suite/hostile ./e2e/suite/demand
@@ -314,6 +314,18 @@ test-tmux: ## Try nstance-admin top in a real terminal; needs tmux
 .PHONY: texts
 texts: ## Write what the programs say to people to docs/reference/texts.md
 	go run ./e2e/cmd/texts
+
+# Pages keep their diagrams as text; what was drawn of them is committed, so that neither readers nor CI need mermaid.
+MERMAID := 11.17.2
+
+.PHONY: site pictures
+site: ## Make a static site of the pages, in dist/site; fails for dead links and pages outside of docs/site.yaml
+	go run -buildvcs=false ./tools/site/cmd/site -out dist/site
+
+pictures: ## Draw the diagrams of pages that have changed, to docs/pictures (needs npm and Chromium)
+	mkdir -p $(CACHE)/mermaid-$(MERMAID)
+	[ -e $(CACHE)/mermaid-$(MERMAID)/package ] || { cd $(CACHE)/mermaid-$(MERMAID) && npm pack --silent mermaid@$(MERMAID) && tar xzf mermaid-$(MERMAID).tgz; }
+	go run -buildvcs=false ./tools/site/cmd/site -draw $(CACHE)/mermaid-$(MERMAID)/package/dist/mermaid.min.js
 
 .PHONY: check-generate
 check-generate: $(TOOLS)/buf $(TOOLS)/controller-gen ## Fail if something generated is out of date
