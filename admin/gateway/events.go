@@ -10,6 +10,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// piece is how much of an answer is written under one deadline, so that a reader of much has
+// more time than one of little.
+const piece = 64 << 10
+
 // retryAfter is when a browser that has lost its stream comes back.
 const retryAfter = time.Second
 
@@ -23,8 +27,8 @@ type Events struct {
 	buf     bytes.Buffer
 }
 
-// NewEvents returns the answer to a request. Whoever takes nothing for as long as timeout
-// has its connection cut.
+// NewEvents returns the answer to a request. Whoever takes less than 64 KiB, or the end of
+// what there is, in as long as timeout has its connection cut.
 func NewEvents(w http.ResponseWriter, timeout time.Duration) *Events {
 	return &Events{w: w, control: http.NewResponseController(w), timeout: timeout, now: time.Now}
 }
@@ -68,12 +72,13 @@ func (e *Events) Comment(text string) error {
 
 // Flush sends what was added.
 func (e *Events) Flush() error {
-	// Not every connection has deadlines; where one has none, the reader is not cut.
-	_ = e.control.SetWriteDeadline(e.now().Add(e.timeout))
-	_, err := e.w.Write(e.buf.Bytes())
-	e.buf.Reset()
-	if err != nil {
-		return err
+	defer e.buf.Reset()
+	for more := true; more; more = e.buf.Len() > 0 {
+		// Not every connection has deadlines; where one has none, the reader is not cut.
+		_ = e.control.SetWriteDeadline(e.now().Add(e.timeout))
+		if _, err := e.w.Write(e.buf.Next(piece)); err != nil {
+			return err
+		}
 	}
 	return e.control.Flush()
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
@@ -69,15 +70,27 @@ func (g *Gateway) relay(ctx context.Context, out *Events, event string, messages
 		case <-heartbeat.C:
 			err = out.Comment("heartbeat")
 		case end := <-ended:
-			text, _ := encodeError(end)
-			return out.Send("end", text)
+			return sendEnd(ctx, out, end)
 		case <-ctx.Done():
-			return ctx.Err()
+			return sendEnd(ctx, out, ctx.Err())
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// sendEnd says why a stream ends. Where its reader may read no more, its context says so; a
+// context that has ended without a reason has nobody to tell.
+func sendEnd(ctx context.Context, out *Events, why error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		if _, told := status.FromError(cause); !told {
+			return cause
+		}
+		why = cause
+	}
+	text, _ := encodeError(why)
+	return out.Send("end", text)
 }
 
 // serverStream is a stream of a shard that is not open yet.

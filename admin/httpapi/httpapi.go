@@ -4,7 +4,9 @@
 // A caller proves itself with a client certificate of the cluster, of an operator or a
 // viewer, whose tenant and role count, or with a bearer token, which is bound to a tenant
 // and to reading or writing. A tenant for which there is no gateway answers like one that
-// does not exist.
+// does not exist. Who calls is found out again while a call lasts, so a stream ends soon
+// after its token was revoked, or its certificate has ended. What a page of another site
+// has a browser send is refused, whatever certificate the browser has.
 package httpapi
 
 import (
@@ -28,6 +30,15 @@ import (
 	"nstance.dev/server/pki"
 )
 
+const (
+	// lookAgain is how often it is asked whether the caller of a call that lasts may still call.
+	lookAgain = 2 * time.Second
+	// longestCall is how long a call may take with its answer. A stream has deadlines of its own.
+	longestCall = 2 * time.Minute
+	// lastMoment is how long calls get to end when the server ends, before their contexts do.
+	lastMoment = 500 * time.Millisecond
+)
+
 // Options are what a [Server] works with.
 type Options struct {
 	Cluster  string
@@ -45,6 +56,7 @@ type Options struct {
 // Server answers calls. It is safe for concurrent use.
 type Server struct {
 	opts  Options
+	sites *http.CrossOriginProtection
 	calls chan struct{}    // a place for each
 	clock func() time.Time // of this box, whatever Options.Now says: it sets deadlines
 
@@ -67,7 +79,7 @@ func New(opts Options) *Server {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
-	return &Server{opts: opts, calls: make(chan struct{}, opts.Calls), clock: time.Now}
+	return &Server{opts: opts, sites: http.NewCrossOriginProtection(), calls: make(chan struct{}, opts.Calls), clock: time.Now}
 }
 
 // TLS returns the settings of a listener: a caller may bring a client certificate, and one
@@ -121,7 +133,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// Not every connection has deadlines; a body ends with its connection then.
 		_ = http.NewResponseController(w).SetReadDeadline(s.clock().Add(s.opts.BodyTimeout))
 	}
-	to.For(access).ServeHTTP(w, r)
+	ctx, end := context.WithCancelCause(r.Context())
+	defer end(nil)
+	go s.watchOver(ctx, r, tenant, access, end)
+	to.For(access).ServeHTTP(w, r.WithContext(ctx))
+}
+
+// watchOver ends a call that lasts once its caller may do less than when it began.
+func (s *Server) watchOver(ctx context.Context, r *http.Request, tenant string, access gateway.Access, end context.CancelCauseFunc) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		nowTenant, nowAccess, err := s.authenticate(r)
+		if err == nil && (nowTenant != tenant || nowAccess != access) {
+			err = gateway.Errorf(codes.Unauthenticated, "RIGHTS_CHANGED", "what the caller may do has changed: call again")
+		}
+		if err != nil {
+			end(err)
+			return
+		}
+	}
 }
 
 // logRefusal writes one line a second at most: whoever may not call must not fill the log.
@@ -145,6 +181,9 @@ func (s *Server) authenticate(r *http.Request) (tenant string, access gateway.Ac
 	if values := r.Header.Values("Authorization"); len(values) > 0 {
 		return s.bearer(values)
 	}
+	if err := s.otherSite(r); err != nil {
+		return "", access, err
+	}
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.PeerCertificates) == 0 {
 		return "", access, gateway.Errorf(codes.Unauthenticated, "NO_CREDENTIALS", "send a token as Authorization: Bearer, or a client certificate of the cluster")
 	}
@@ -165,6 +204,16 @@ func (s *Server) authenticate(r *http.Request) (tenant string, access gateway.Ac
 	return who.Tenant, gateway.Access{Write: who.Role == identity.RoleOperator}, nil
 }
 
+// otherSite refuses what a page of another site has a browser send. A browser shows its
+// certificate with that, too, and a stream changes something that is opened with GET.
+func (s *Server) otherSite(r *http.Request) error {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if site != "cross-site" && site != "same-site" && s.sites.Check(r) == nil {
+		return nil
+	}
+	return gateway.Errorf(codes.PermissionDenied, "OTHER_SITE", "a page of another site has sent this request; programs send a token, or neither Origin nor Sec-Fetch-Site")
+}
+
 func (s *Server) bearer(values []string) (tenant string, access gateway.Access, err error) {
 	scheme, token, ok := strings.Cut(values[0], " ")
 	if !ok || len(values) != 1 || !strings.EqualFold(scheme, "Bearer") || s.opts.Tokens == nil {
@@ -183,13 +232,13 @@ func (s *Server) bearer(values []string) (tenant string, access gateway.Access, 
 	return t.Tenant, gateway.Access{Write: t.Access == tokens.Write}, nil
 }
 
-// Listen serves a handler until ctx ends, then lets calls end for a moment. A nil conf
-// means plain HTTP.
+// Listen serves a handler until ctx ends, then lets calls end for a moment, and ends the
+// rest. A nil conf means plain HTTP.
 func Listen(ctx context.Context, l net.Listener, conf *tls.Config, h http.Handler, log *slog.Logger) error {
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
 	server := &http.Server{
-		Handler: h, TLSConfig: conf, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+		Handler: h, TLSConfig: conf, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: longestCall, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		BaseContext: func(net.Listener) context.Context { return streams },
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -206,7 +255,7 @@ func Listen(ctx context.Context, l net.Listener, conf *tls.Config, h http.Handle
 		return err
 	case <-ctx.Done():
 	}
-	endStreams() // they would not end by themselves
+	defer time.AfterFunc(lastMoment, endStreams).Stop() // streams do not end by themselves
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	err := server.Shutdown(last)

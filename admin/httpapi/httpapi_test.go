@@ -85,8 +85,12 @@ func (w *world) identity(t *testing.T, dir string) *shardclient.Identity {
 	return id
 }
 
-// caller is who calls: with files of an identity, or a token, or neither.
-type caller struct{ dir, token string }
+// caller is who calls: with files of an identity, or a token, or neither, and what a browser
+// says of the page.
+type caller struct {
+	dir, token string
+	header     map[string]string
+}
 
 func (w *world) call(t *testing.T, who caller, method, path, body string) (int, string) {
 	t.Helper()
@@ -110,6 +114,9 @@ func (w *world) call(t *testing.T, who caller, method, path, body string) (int, 
 	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range who.header {
+		r.Header.Set(name, value)
 	}
 	answer, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
@@ -191,7 +198,7 @@ func TestS17_ATenantSeesNothingOfAnother(t *testing.T) {
 	}
 }
 
-func TestARevokedTokenIsRefusedWithinASecond(t *testing.T) {
+func TestARevokedTokenIsRefusedFromTheNextCallOn(t *testing.T) {
 	w := newWorld(t)
 	token := w.token(t, "red", tokens.Read)
 	if status, text := w.call(t, caller{token: token}, "GET", "/v1/shards", ""); status != 200 {
@@ -204,13 +211,37 @@ func TestARevokedTokenIsRefusedWithinASecond(t *testing.T) {
 	if err := w.file.Revoke(list[0].ID); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(3 * time.Second); ; <-time.After(100 * time.Millisecond) {
-		status, text := w.call(t, caller{token: token}, "GET", "/v1/shards", "")
-		if status == 401 && strings.Contains(text, "BAD_TOKEN") {
-			return
+	if status, text := w.call(t, caller{token: token}, "GET", "/v1/shards", ""); status != 401 || !strings.Contains(text, "BAD_TOKEN") {
+		t.Errorf("answer %d %s", status, text)
+	}
+}
+
+// A browser with an operator's certificate shows it for whatever page it is on.
+func TestF43_AnotherSitesPageUsesNoCertificate(t *testing.T) {
+	w := newWorld(t)
+	operator := caller{dir: w.cluster.Identity(t, "red")}
+	const scale, drains = "/group/scale", "/v1/shards/s1/watch/instances?coordinatesDrains=true"
+	for name, test := range map[string]struct {
+		header       map[string]string
+		method, path string
+		refused      bool
+	}{
+		"a form scales a group":         {map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"}, "POST", scale, true},
+		"an older browser's does":       {map[string]string{"Origin": "https://evil.example"}, "POST", scale, true},
+		"a page of a neighbour does":    {map[string]string{"Sec-Fetch-Site": "same-site", "Origin": "https://evil.example"}, "POST", scale, true},
+		"a page takes over drains":      {map[string]string{"Sec-Fetch-Site": "cross-site"}, "GET", drains, true},
+		"a program scales a group":      {nil, "POST", scale, false},
+		"somebody types an address":     {map[string]string{"Sec-Fetch-Site": "none"}, "GET", "/v1/shards", false},
+		"a page of the API's own reads": {map[string]string{"Sec-Fetch-Site": "same-origin"}, "GET", "/v1/shards", false},
+	} {
+		operator.header = test.header
+		body := ""
+		if test.method == "POST" {
+			body = `{"group":"marked-red","size":3}`
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("answer %d %s", status, text)
+		status, text := w.call(t, operator, test.method, test.path, body)
+		if refused := status == 403 && strings.Contains(text, "OTHER_SITE"); refused != test.refused || !refused && status != 200 {
+			t.Errorf("%s: answer %d %s", name, status, text)
 		}
 	}
 }
