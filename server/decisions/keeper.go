@@ -123,9 +123,11 @@ func (k *Keeper) Changed() {
 	k.news = true
 }
 
-// Run stores news once a minute until ctx ends, or until another leader has written.
+// Run stores news at once, and then once a minute, until ctx ends, or until another leader
+// has written. From the first write on the document says that this leader has not handed
+// over, so a leader that soon ends leaves a gap that is known.
 func (k *Keeper) Run(ctx context.Context) {
-	for retry.Wait(ctx, every) == nil {
+	for err := ctx.Err(); err == nil; err = retry.Wait(ctx, every) {
 		err := k.write(ctx, false, k.opts.Writes)
 		switch {
 		case err == nil:

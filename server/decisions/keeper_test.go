@@ -108,7 +108,7 @@ func TestWritesAreAtMostOneAMinuteAndOnlyWithNews(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		if store.puts.Load() < 9 || store.puts.Load() > 10 {
+		if store.puts.Load() < 10 || store.puts.Load() > 11 {
 			t.Errorf("%d writes in ten minutes", store.puts.Load())
 		}
 		time.Sleep(time.Minute)
@@ -139,6 +139,25 @@ func TestAGapIsNotedOnceAndKept(t *testing.T) {
 	if !slices.Equal(third.Gaps(), second.Gaps()) {
 		t.Errorf("gaps are %v, were %v", third.Gaps(), second.Gaps())
 	}
+}
+
+func TestALeaderThatCrashesBeforeItsFirstMinuteLeavesAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		first, _ := keeper(t, store, 1, true)
+		first.HandOver(t.Context())
+		second, cache := keeper(t, store, 2, true)
+		ctx, crash := context.WithCancel(t.Context())
+		go second.Run(ctx)
+		time.Sleep(10 * time.Second)
+		cache.AddDecision(create(1))
+		second.Changed()
+		crash()
+		synctest.Wait()
+		if third, _ := keeper(t, store, 3, true); len(third.Gaps()) != 1 {
+			t.Errorf("gaps are %v", third.Gaps())
+		}
+	})
 }
 
 func TestALeaderReplacesTheLastWriteOfAnEarlierOneAndNoneOfALaterOne(t *testing.T) {
