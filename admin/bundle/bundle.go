@@ -47,24 +47,35 @@ func Write(w io.Writer, folder string, files []File, now time.Time) error {
 	return zip.Close()
 }
 
-// What looks like a secret: blocks of PEM that are private, JSON Web Tokens, keys of AWS
-// and Google, and what follows a word like password.
-var secret = []*regexp.Regexp{
-	regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`),
-	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*`),
-	regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`),
-	regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{30,}`),
-	regexp.MustCompile(`\bAGE-SECRET-KEY-1[A-Z0-9]+`),
-	regexp.MustCompile(`(?i)\b(bearer|basic) [A-Za-z0-9+/=._~-]{8,}`),
-	regexp.MustCompile(`(?i)(password|passwd|secret|token|api[_-]?key|credential)s?(\\?")?\s*[:=]\s*(\\?")?[^\s",;\\}]{4,}`),
+// named is a word after which a secret stands, up to where that begins.
+const named = `(?i)((?:password|passwd|secret|token|api[_-]?key|credential|signature)s?(?:\\?")?\s*[:=]\s*)`
+
+// secrets are what looks like one, and what is put there: blocks of PEM that are private,
+// JSON Web Tokens, tokens of the HTTP API, keys of AWS and Google, what stands before the
+// host of an address, and what follows a word like password, all of it where it is quoted.
+var secrets = []struct {
+	like *regexp.Regexp
+	put  string
+}{
+	{regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)`), masked},
+	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*`), masked},
+	{regexp.MustCompile(`\bnst_[A-Za-z0-9_-]{20,}`), masked},
+	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`), masked},
+	{regexp.MustCompile(`\bAIza[A-Za-z0-9_-]{30,}`), masked},
+	{regexp.MustCompile(`\bAGE-SECRET-KEY-1[A-Z0-9]+`), masked},
+	{regexp.MustCompile(`(?i)\b(bearer|basic) [A-Za-z0-9+/=._~-]{8,}`), masked},
+	{regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)[^/\s"@:]*:[^/\s"@]+@`), "${1}" + masked + "@"},
+	{regexp.MustCompile(named + `"(?:[^"\\]|\\.)+"`), `${1}"` + masked + `"`},
+	{regexp.MustCompile(named + `\\".+?\\"`), `${1}\"` + masked + `\"`},
+	{regexp.MustCompile(named + `[^\s",;\\}]{4,}`), "${1}" + masked},
 }
 
 const masked = "[masked]"
 
-// Mask replaces what looks like a secret.
+// Mask replaces what looks like a secret. What was JSON still is.
 func Mask(data []byte) []byte {
-	for _, s := range secret {
-		data = s.ReplaceAll(data, []byte(masked))
+	for _, s := range secrets {
+		data = s.like.ReplaceAll(data, []byte(s.put))
 	}
 	return data
 }
