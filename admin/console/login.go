@@ -102,10 +102,19 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 
 // spend makes a session of a token, which is of no use from then on.
 func (s *Server) spend(token string) (cookie string, ok bool) {
+	cookie, next, ok := s.begin(token)
+	if ok && s.opts.LoggedIn != nil {
+		s.opts.LoggedIn(next)
+	}
+	return cookie, ok
+}
+
+// begin returns the cookie of a new session, and the next token.
+func (s *Server) begin(token string) (cookie, next string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !equal(token, s.token) {
-		return "", false
+		return "", "", false
 	}
 	s.token = secret()
 	if len(s.sessions) >= maxSessions {
@@ -119,10 +128,7 @@ func (s *Server) spend(token string) (cookie string, ok bool) {
 	}
 	cookie = secret()
 	s.sessions[cookie] = session{action: secret(), began: s.opts.Now()}
-	if s.opts.LoggedIn != nil {
-		s.opts.LoggedIn(s.token)
-	}
-	return cookie, true
+	return cookie, s.token, true
 }
 
 // sessionOf returns the session whose cookie a request carries.

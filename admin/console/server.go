@@ -32,7 +32,7 @@ type Options struct {
 	// Cookie is the name of the cookie; nstance-console.
 	Cookie string
 	// LoggedIn is told when the token of the address was used, with the next one; nil:
-	// nobody is. It must not block.
+	// nobody is. While it blocks, that browser alone waits.
 	LoggedIn func(token string)
 
 	Heartbeat    time.Duration    // between signs of life on a stream; 15s

@@ -47,6 +47,15 @@ func extended(history []Sample, s Sample) []Sample {
 	return slices.Delete(history, 0, oldest)
 }
 
+// forgetHistories removes those of groups that are gone, once all of it is too old.
+func (st *state) forgetHistories(now time.Time) {
+	for key, history := range st.histories {
+		if _, there := st.tables[groups].rows[key]; !there && now.Sub(history[len(history)-1].Time) > samplesFor {
+			delete(st.histories, key)
+		}
+	}
+}
+
 // History returns how large a group of a shard was, the oldest first; nothing of a group
 // that is not known.
 func (h *Hub) History(shard, group string) []Sample {

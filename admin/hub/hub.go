@@ -214,6 +214,9 @@ func (h *Hub) settleList(name string, of kind, began uint64, all []listed) {
 	for _, key := range h.states[name].tables[of].settle(began, all) {
 		h.mark(name, of, key)
 	}
+	if of == groups {
+		h.states[name].forgetHistories(h.opts.Now())
+	}
 }
 
 // happened keeps something that has happened, and tells all readers.
