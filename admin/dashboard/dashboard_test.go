@@ -215,3 +215,22 @@ func TestNoSizeBreaksTheScreen(t *testing.T) {
 		}
 	}
 }
+
+// Somebody who presses a key has seen a row, and the rows may move before it arrives.
+func TestAKeyIsMeantForTheRowThatWasUnderTheCursor(t *testing.T) {
+	changed := shard("local")
+	changed.Groups = append([]*nstancev1.GroupStatus{{Key: "aaa", Size: 9, ActualSize: 9}}, changed.Groups...)
+	s := screen(80, 24, keysOf("j j")...)
+	if row, _ := selected(s); row.group != "web" {
+		t.Fatalf("the cursor is on %q", row.group)
+	}
+	s, _ = Update(s, Data{[]Shard{changed}})
+	if _, r := Update(s, Key("p")); r.Verb != Resume || r.Group != "web" {
+		t.Errorf("the key asks for %+v", r)
+	}
+	changed.Groups = changed.Groups[:2]
+	s, _ = Update(s, Data{[]Shard{changed}})
+	if row, ok := selected(s); !ok || row.group != "api" {
+		t.Errorf("after it is gone the cursor is on %q", row.group)
+	}
+}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +16,10 @@ func Update(s State, m Message) (State, Request) {
 	case Tick:
 		s.Now = time.Time(m)
 	case Data:
-		s.Shards, s.Known = merge(s.Shards, m.Shards), true
+		s = stay(s, func(s State) State {
+			s.Shards, s.Known = merge(s.Shards, m.Shards), true
+			return s
+		})
 	case Event:
 		s.Happened = append(s.Happened[max(0, len(s.Happened)-mostEvents+1):len(s.Happened):len(s.Happened)], m)
 	case Answer:
@@ -29,6 +33,21 @@ func Update(s State, m Message) (State, Request) {
 		return clamp(s), r
 	}
 	return clamp(s), Request{}
+}
+
+// stay keeps the cursor on its group or instance where a change moves the rows: the key that
+// comes next is meant for that.
+func stay(s State, change func(State) State) State {
+	was, ok := selected(s)
+	s = change(s)
+	if !ok || was.group == "" {
+		return s
+	}
+	same := func(r row) bool { return r.shard == was.shard && r.group == was.group && r.instance == was.instance }
+	if at := slices.IndexFunc(rows(s, s.Pane), same); at >= 0 {
+		s.Cursor[s.Pane] = at
+	}
+	return s
 }
 
 // merge keeps what a shard said before where it did not answer now.
