@@ -36,6 +36,13 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
+// tell has a few writes told, to a test that waits for what is written.
+func (b *buffer) tell() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wrote = make(chan struct{}, 1000)
+}
+
 func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

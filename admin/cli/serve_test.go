@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"nstance.dev/admin/cli"
 )
@@ -73,20 +72,32 @@ func TestServingNeedsATrustedCaller(t *testing.T) {
 func (c *console) started(t *testing.T, what string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	go func() { ended <- c.run(ctx, args...) }()
+	c.out.tell()
+	ended, code := make(chan struct{}), 0
+	go func() {
+		defer close(ended)
+		code = c.run(ctx, args...)
+	}()
 	t.Cleanup(func() {
 		cancel()
-		if code := <-ended; code != cli.ExitOK {
+		if <-ended; code != cli.ExitOK {
 			t.Errorf("it ends with code %d: %s", code, c.err.String())
 		}
 	})
-	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(10 * time.Millisecond) {
+	return c.printed(t, what, ended)
+}
+
+// printed waits until a command that runs has printed what a pattern finds.
+func (c *console) printed(t *testing.T, what string, ended <-chan struct{}) string {
+	t.Helper()
+	for {
 		if found := regexp.MustCompile(what).FindStringSubmatch(c.out.String()); found != nil {
 			return found[1]
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("it prints %q and %q", c.out.String(), c.err.String())
+		select {
+		case <-c.out.wrote:
+		case <-ended:
+			t.Fatalf("it has ended and printed %q and %q", c.out.String(), c.err.String())
 		}
 	}
 }
@@ -143,9 +154,7 @@ func TestConsole(t *testing.T) {
 	if status, _ := answer(t, url, ""); status != 401 {
 		t.Errorf("the address: %d", status)
 	}
-	for deadline := time.Now().Add(5 * time.Second); strings.Count(c.out.String(), "console: ") < 2; <-time.After(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after a login no other address is printed: %q", c.out.String())
-		}
+	if next := c.printed(t, `(?s)console: .*console: (http://\S+)`, nil); next == url {
+		t.Error("the address is printed again, and works once")
 	}
 }
