@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -43,15 +44,7 @@ func describeInstance(env *Env, s *shard, r *nstancev1.ExplainResponse, last int
 	in := r.GetInstance()
 	t := newTree(env.Out, env.Now())
 	t.line(0, "%sinstance %s: %s, of group %s", s.prefix(), in.GetInstanceId(), instanceStatus(in), in.GetGroup())
-	t.line(1, "life:")
-	t.line(2, "created    %s, %s ago", clock(in.GetCreatedAt()), age(in.GetCreatedAt(), t.now))
-	if in.GetRegisteredAt() != nil {
-		took := in.GetRegisteredAt().AsTime().Sub(in.GetCreatedAt().AsTime()).Round(time.Second)
-		t.line(2, "registered %s, after %s", clock(in.GetRegisteredAt()), took)
-	}
-	if in.GetLastSeen() != nil {
-		t.line(2, "last seen  %s, %s ago", clock(in.GetLastSeen()), age(in.GetLastSeen(), t.now))
-	}
+	t.life(1, in)
 	t.line(1, "machine:")
 	for _, row := range [][2]string{
 		{"type", in.GetInstanceType()},
@@ -61,13 +54,77 @@ func describeInstance(env *Env, s *shard, r *nstancev1.ExplainResponse, last int
 		{"hostname", in.GetHostname()},
 		{"agent", in.GetAgentVersion()},
 		{"hold", in.GetHold().GetReason()},
+		{"cpu", usage(in.CpuUsage)},
+		{"memory", usage(in.MemoryUsage)},
 	} {
 		if row[1] != "" {
 			t.line(2, "%-10s %s", row[0], row[1])
 		}
 	}
+	t.files(1, in.GetFiles())
 	t.conditions(1, r.GetConditions())
 	t.next(1, r.GetNext())
 	t.decisions(1, r.GetDecisions(), last)
 	return t.err
+}
+
+// life prints what has become of an instance, each step with how long it took.
+func (t *tree) life(depth int, in *nstancev1.InstanceStatus) {
+	t.line(depth, "life:")
+	steps := in.GetLife()
+	if len(steps) == 0 { // a server of before it was told
+		steps = append(steps, &nstancev1.LifeStep{State: "created", At: in.GetCreatedAt()})
+		if in.GetRegisteredAt() != nil {
+			steps = append(steps, &nstancev1.LifeStep{State: "registered", At: in.GetRegisteredAt()})
+		}
+	}
+	for i, step := range steps {
+		if i == 0 {
+			t.line(depth+1, "%-11s %s, %s ago", step.GetState(), clock(step.GetAt()), age(step.GetAt(), t.now))
+			continue
+		}
+		took := step.GetAt().AsTime().Sub(steps[i-1].GetAt().AsTime()).Round(time.Second)
+		t.line(depth+1, "%-11s %s, after %s", step.GetState(), clock(step.GetAt()), took)
+	}
+	if in.GetLastSeen() != nil {
+		t.line(depth+1, "%-11s %s, %s ago", "last seen", clock(in.GetLastSeen()), age(in.GetLastSeen(), t.now))
+	}
+	if in.GetCondemned().GetDeleteAt() != nil {
+		t.line(depth+1, "%-11s %s at the latest", "ends", clock(in.GetCondemned().GetDeleteAt()))
+	}
+}
+
+// files prints the files and certificates of an instance, if any are known.
+func (t *tree) files(depth int, all []*nstancev1.InstanceFile) {
+	if len(all) == 0 {
+		return
+	}
+	t.line(depth, "files:")
+	for _, f := range all {
+		state := "current"
+		switch {
+		case f.GetExpiresAt() != nil && !t.now.Before(f.GetExpiresAt().AsTime()):
+			state = "expired"
+		case f.GetKind() == "":
+			state = "not wanted any more"
+		case !f.GetCurrent():
+			state = "being updated"
+		}
+		ends := ""
+		if f.GetExpiresAt() != nil {
+			ends = ", ends " + clock(f.GetExpiresAt())
+		}
+		t.line(depth+1, "%-20s %-12s %s%s", f.GetName(), f.GetKind(), state, ends)
+		if f.GetError() != "" {
+			t.line(depth+2, "%s", f.GetError())
+		}
+	}
+}
+
+// usage is a percentage; empty: it is not known.
+func usage(percent *float64) string {
+	if percent == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f%%", *percent)
 }

@@ -68,9 +68,12 @@ func TestExplainAndDescribe(t *testing.T) {
 		"explain-group.json":   {"explain", "group", "web", "-o", "json"},
 		"explain-instance.txt": {"explain", "instance", id, "--last", "1"},
 		"describe.txt":         {"describe"},
+
+		"describe-instance.txt": {"instance", "describe", id},
+		"describe-shard.txt":    {"shard", "describe"},
 	} {
 		c := newConsole(t)
-		golden(t, name, c.ok(t, args...))
+		golden(t, name, regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(c.ok(t, args...), "127.0.0.1:8993"))
 	}
 	if got := c.fails(t, cli.ExitFailed, "describe", "nope", "web"); !strings.Contains(got, "not found") || !strings.Contains(c.out.String(), "group web:") {
 		t.Errorf("one group is unknown: errors %q, output %q", got, c.out.String())

@@ -114,7 +114,7 @@ type Health struct {
 	AgentVersion string
 	Uptime       string
 	ConfigHash   string // of the configuration that the agent has in place
-	Metrics      []byte // JSON
+	Metrics      []byte // of the report, as it came
 
 	TerminationAction   string // what the provider announced; empty: nothing
 	TerminationDeadline time.Time

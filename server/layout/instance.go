@@ -57,8 +57,11 @@ type InstanceRecord struct {
 	// was proved.
 	Reported *ReportedPlace `json:"reported,omitempty"`
 
-	Status       Status `json:"status"`
-	CreatedAt    Time   `json:"created_at"`
+	Status    Status `json:"status"`
+	CreatedAt Time   `json:"created_at"`
+	// LaunchedAt is when the provider's answer to the create was noted; zero: it was not, or
+	// by a server of before this member was. It is for people.
+	LaunchedAt   Time   `json:"launched_at,omitzero"`
 	RegisteredAt Time   `json:"registered_at"`
 	NonceSHA256  string `json:"nonce_sha256"`
 	NonceExpires Time   `json:"nonce_expires_at"`

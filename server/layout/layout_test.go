@@ -54,6 +54,7 @@ func record() layout.InstanceRecord {
 func dying() layout.InstanceRecord {
 	r := record()
 	r.Status, r.ProviderID, r.RegisteredAt = layout.StatusDeleting, "i-1", layout.At(moment.Add(time.Minute))
+	r.LaunchedAt = layout.At(moment.Add(10 * time.Second))
 	r.Certificate = layout.Certificate{
 		Serial: "02", PreviousSerial: "01", NotBefore: layout.At(moment), NotAfter: layout.At(moment.Add(time.Hour)),
 	}

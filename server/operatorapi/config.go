@@ -36,7 +36,7 @@ type Refresher interface {
 // happens.
 func (s *Service) RefreshConfig(ctx context.Context, _ *emptypb.Empty) (*nstancev1.RefreshConfigResponse, error) {
 	c := CallerOf(ctx)
-	if !s.seesConfig(c.Tenant) {
+	if !s.seesShard(c.Tenant) {
 		s.opts.Log.InfoContext(ctx, "configuration not refreshed: the caller is no administrator", "tenant", c.Tenant, "operator", c.ID)
 		part := s.opts.Static().Config.DigestFor(c.Tenant)
 		return &nstancev1.RefreshConfigResponse{PrevEtag: part, Etag: part}, nil

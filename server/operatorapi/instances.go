@@ -100,6 +100,10 @@ func instanceStatus(in *status.Instance) *nstancev1.InstanceStatus {
 	if in.Hold.Reason != "" {
 		st.Hold = holdMessage(in.Hold)
 	}
+	addUsage(st, in.Metrics)
+	if in.Details != nil {
+		addDetails(st, in.Details)
+	}
 	if in.Removal.Reason != "" {
 		st.Condemned = &nstancev1.Condemned{Reason: string(in.Removal.Reason), DeleteAt: stamp(in.Removal.DeleteAt)}
 	}

@@ -14,8 +14,10 @@ import (
 
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
+	"nstance.dev/server/calls"
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/groupfile"
+	"nstance.dev/server/lease"
 	"nstance.dev/server/operatorauth"
 	"nstance.dev/server/refusal"
 	"nstance.dev/server/shard"
@@ -29,7 +31,7 @@ const ManagerMetadata = "nstance-manager"
 // features are the optional abilities of this API that are there.
 var features = []string{
 	"check-group", "clear-fields", "confirm-groups", "coordinated-drain", "decrement-size", "demand", "demand-groups", "expected-etag", "explain", "explain-need", "group-capacity", "group-manager", "held-vms", "holds",
-	"instance-list", "instance-types", "machine-assignments", "pause", "plan-config", "power-operations", "replace-first",
+	"instance-list", "instance-output", "instance-types", "machine-assignments", "pause", "plan-config", "power-operations", "replace-first",
 }
 
 // Service is the API of a shard for the operators of its tenants. What
@@ -39,7 +41,7 @@ type Service struct {
 	opts Options
 }
 
-// Options are what a [Service] works with. All are required.
+// Options are what a [Service] works with. Required are those up to Now.
 type Options struct {
 	Cluster, Shard, Version string // the last one of the server program; may be empty
 
@@ -48,6 +50,9 @@ type Options struct {
 	Config    Refresher
 	Log       *slog.Logger
 	Now       func() time.Time
+
+	Held    func() (lease.Document, bool) // the lock under which this server leads; nil: there is none
+	Storage func() []calls.Stat           // calls to the object storage since it leads; nil: nothing is known
 }
 
 // New returns the service.
@@ -86,10 +91,15 @@ func (s *Service) RenewCertificate(ctx context.Context, req *nstancev1.RenewCert
 // GetServerInfo implements [nstancev1.OperatorServiceServer].
 func (s *Service) GetServerInfo(ctx context.Context, _ *emptypb.Empty) (*nstancev1.GetServerInfoResponse, error) {
 	c := CallerOf(ctx)
-	return &nstancev1.GetServerInfoResponse{
+	info := &nstancev1.GetServerInfoResponse{
 		ClusterId: s.opts.Cluster, Shard: s.opts.Shard, Version: s.opts.Version,
 		Term: int64(min(c.Term.Number(), math.MaxInt64)), Features: slices.Clone(features), ConfigDigest: c.Term.Status().ConfigDigest(c.Tenant),
-	}, nil
+		LeadingSince: stamp(c.Term.Since()), Administrator: s.administrates(c.Tenant),
+	}
+	if s.seesShard(c.Tenant) {
+		s.addLoad(info, c.Term)
+	}
+	return info, nil
 }
 
 // ListGroups implements [nstancev1.OperatorServiceServer].
@@ -240,7 +250,7 @@ func (s *Service) administrates(tenant string) bool {
 // all of it is told the version of the own part (S12).
 func (s *Service) GetConfigStatus(ctx context.Context, _ *emptypb.Empty) (*nstancev1.GetConfigStatusResponse, error) {
 	st, tenant := s.opts.Static(), CallerOf(ctx).Tenant
-	if !s.seesConfig(tenant) {
+	if !s.seesShard(tenant) {
 		return &nstancev1.GetConfigStatusResponse{Etag: st.Config.DigestFor(tenant)}, nil
 	}
 	status := &nstancev1.GetConfigStatusResponse{
@@ -250,9 +260,9 @@ func (s *Service) GetConfigStatus(ctx context.Context, _ *emptypb.Empty) (*nstan
 	return status, nil
 }
 
-// seesConfig reports whether the whole configuration concerns the tenant: it has the
-// shard to itself, or administrates it.
-func (s *Service) seesConfig(tenant string) bool {
+// seesShard reports whether the whole shard concerns the tenant: it has the shard to
+// itself, or administrates it.
+func (s *Service) seesShard(tenant string) bool {
 	cfg := s.opts.Static().Config
 	return !cfg.SeveralTenants() || cfg.Administrates(tenant)
 }

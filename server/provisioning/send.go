@@ -164,6 +164,9 @@ func (l *Launcher) accepted(ctx context.Context, it *attempt, m driver.Machine) 
 	l.opts.Liveness.Observe(m, l.opts.Now())
 	_, err := l.opts.Instances.Change(ctx, it.ID, func(rec *layout.InstanceRecord) error {
 		rec.ProviderID = m.ProviderID
+		if rec.LaunchedAt.IsZero() {
+			rec.LaunchedAt = layout.At(l.opts.Now())
+		}
 		FillAddresses(rec, m)
 		return nil
 	})

@@ -357,8 +357,8 @@ func (w *world) wantMade(id identity.ID) {
 	w.t.Helper()
 	rec, _ := w.instances.Record(id)
 	vm, ok := w.cloud.Machine(id)
-	if !ok || rec.ProviderID != vm.ProviderID || w.stateOf(id) != fleet.Provisioning {
-		w.t.Errorf("instance %s: made is %t, its record says %q, it is %q", id, ok, rec.ProviderID, w.stateOf(id))
+	if !ok || rec.ProviderID != vm.ProviderID || rec.LaunchedAt.Before(rec.CreatedAt.Time) || w.stateOf(id) != fleet.Provisioning {
+		w.t.Errorf("instance %s: made is %t, its record says %q and %v, it is %q", id, ok, rec.ProviderID, rec.LaunchedAt, w.stateOf(id))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"nstance.dev/server/calls"
 	"nstance.dev/server/conns"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/operatorapi"
@@ -28,6 +29,12 @@ type Options struct {
 	// Leader returns where the services of the shard's leader are; empty fields
 	// are not told to anybody. Nil: never known.
 	Leader func() lease.Addrs
+
+	// Held is the lock under which this server leads; nil: there is none. Operator only.
+	Held func() (lease.Document, bool)
+	// StorageCalls are those to the object storage since this server leads; nil: they are not
+	// known. Operator only.
+	StorageCalls func() []calls.Stat
 
 	// Connections are how many each listener may have at once; zero fields do not limit.
 	Connections conns.Budget

@@ -80,6 +80,7 @@ func NewOperatorServer(opts Options, conf *tls.Config) *Server {
 	nstancev1.RegisterOperatorServiceServer(s.grpc, operatorapi.New(operatorapi.Options{
 		Cluster: opts.Cluster, Shard: opts.ShardName, Version: opts.Version,
 		Static: opts.Shard.Static, Operators: opts.Operators, Config: opts.Config, Log: opts.Log, Now: opts.Now,
+		Held: opts.Held, Storage: opts.StorageCalls,
 	}))
 	demandpb.RegisterShardServiceServer(s.grpc, demandapi.New(demandapi.Options{
 		Caller: demandCaller, Attend: opts.Operators.Attend, Metrics: opts.Metrics.demand, Log: opts.Log, Now: opts.Now,

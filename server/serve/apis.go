@@ -27,7 +27,8 @@ func (s *server) apis(c *credentials) []api {
 	opts := rpc.Options{
 		Cluster: s.cfg.ClusterID, ShardName: s.opts.Shard, Version: s.opts.Version,
 		Shard: s.shard, Operators: s.operators, Config: s.config,
-		Leader:      func() lease.Addrs { return s.shardLock.elsewhere(s.opts.ID) },
+		Leader: func() lease.Addrs { return s.shardLock.elsewhere(s.opts.ID) },
+		Held:   s.shardLock.held, StorageCalls: s.res.storage.Stats,
 		Verifier:    func() *pki.NonceVerifier { return s.res.keys.Current().Verifier },
 		Connections: s.res.budget,
 		Metrics:     rpc.NewMetrics(s.status.registry), Reflection: s.opts.Debug, Log: s.log,

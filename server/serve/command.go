@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"nstance.dev/server/calls"
 	"nstance.dev/server/config"
 	"nstance.dev/server/layout"
 )
@@ -72,7 +73,7 @@ func validateFile(out io.Writer, path, shard string, p Provider) error {
 
 // validateStored checks the configuration of the shard in storage.
 func validateStored(ctx context.Context, out io.Writer, f Flags, p Provider) error {
-	store, err := f.openStore(ctx)
+	store, err := f.openStore(ctx, &calls.Book{})
 	if err != nil {
 		return err
 	}

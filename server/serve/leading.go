@@ -71,6 +71,7 @@ func (s *server) leadShard(ctx context.Context) error {
 // lead carries the shard for as long as the leadership context lasts.
 func (s *server) lead(ctx context.Context) {
 	s.proof.give()
+	s.res.storage.Open()
 	term, _ := lease.Term(ctx)
 	s.config.CatchUp(ctx)
 	done := make(chan struct{})

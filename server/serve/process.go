@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nstance.dev/server/cache"
+	"nstance.dev/server/calls"
 	"nstance.dev/server/config"
 	"nstance.dev/server/configsource"
 	"nstance.dev/server/driver"
@@ -141,7 +142,8 @@ func (p *process) keepGood(ctx context.Context) {
 // open brings up everything that does not depend on who leads. If it fails
 // nothing was started.
 func (p *process) open(ctx context.Context, from outset) error {
-	store, err := p.opts.openStore(ctx)
+	storage := &calls.Book{}
+	store, err := p.opts.openStore(ctx, storage)
 	if err != nil {
 		return err
 	}
@@ -161,7 +163,7 @@ func (p *process) open(ctx context.Context, from outset) error {
 		p.static, p.tried, p.unfit = *from.good, "", from.unfit
 		p.source.Reject(from.unfit, "this server could not start with it: "+from.why)
 	}
-	res := &resources{store: store, budget: budget}
+	res := &resources{store: store, storage: storage, budget: budget}
 	if err := res.open(ctx, p.opts, p.static.Config, p.log); err != nil {
 		return err
 	}

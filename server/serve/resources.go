@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"nstance.dev/server/cache"
+	"nstance.dev/server/calls"
 	"nstance.dev/server/config/effective"
 	"nstance.dev/server/conns"
 	"nstance.dev/server/driver"
@@ -18,12 +19,13 @@ import (
 // resources are what a run opens before anything leads, as flags and configuration say,
 // and closes at its end.
 type resources struct {
-	store  *objectstore.Probed
-	budget conns.Budget // of connections
-	keys   *keyring.Keyring
-	drv    driver.Driver
-	ls     *listeners
-	cache  *cache.Cache
+	store   *objectstore.Probed
+	storage *calls.Book  // of the calls to the store, since this server leads
+	budget  conns.Budget // of connections
+	keys    *keyring.Keyring
+	drv     driver.Driver
+	ls      *listeners
+	cache   *cache.Cache
 }
 
 // open opens what a configuration names, all of it or nothing.

@@ -4,22 +4,39 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"nstance.dev/server/calls"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/backends"
 	"nstance.dev/server/retry"
 )
 
-// openStore opens the storage that the flags name.
-func (f Flags) openStore(ctx context.Context) (*objectstore.Probed, error) {
+// openStore opens the storage that the flags name, and enters the calls to it into a book.
+func (f Flags) openStore(ctx context.Context, book *calls.Book) (*objectstore.Probed, error) {
 	store, err := backends.Open(ctx, backends.Location{Kind: f.Storage, Bucket: f.Bucket, Prefix: f.Prefix})
 	if err != nil {
 		return nil, fmt.Errorf("--storage %s, --bucket %s: %w", f.Storage, f.Bucket, err)
 	}
-	return objectstore.NewProbed(store), nil
+	return objectstore.NewProbed(objectstore.Observed{Store: store, Now: time.Now, Called: func(op string, took time.Duration, err error) {
+		book.Note(op, took, storageOutcome(err))
+	}}), nil
+}
+
+// storageOutcome is how a call to the storage went. That an object does not exist or has
+// another version is what the caller wanted to know, and one that its caller gave up says nothing.
+func storageOutcome(err error) calls.Outcome {
+	switch {
+	case err == nil, errors.Is(err, objectstore.ErrNotFound), errors.Is(err, objectstore.ErrPrecondition), errors.Is(err, context.Canceled):
+		return calls.Answered
+	case errors.Is(err, objectstore.ErrThrottled):
+		return calls.Throttled
+	default:
+		return calls.Failed
+	}
 }
 
 // testStore refuses a store that ignores conditions (F9). While it is away

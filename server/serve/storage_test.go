@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 
+	"nstance.dev/server/calls"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/memory"
 )
@@ -73,5 +75,26 @@ func TestF9_AStoreThatIgnoresConditionsOnDeletesIsReadFirst(t *testing.T) {
 	}
 	if err := store.DeleteIfMatch(t.Context(), "k", etag); !errors.Is(err, objectstore.ErrPrecondition) {
 		t.Errorf("a deletion of an old version: %v", err)
+	}
+}
+
+func TestHowACallToTheStorageWent(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want calls.Outcome
+	}{
+		{nil, calls.Answered},
+		{fmt.Errorf("get k: %w", objectstore.ErrNotFound), calls.Answered},
+		{objectstore.ErrPrecondition, calls.Answered},
+		{context.Canceled, calls.Answered},
+		{context.DeadlineExceeded, calls.Failed},
+		{objectstore.ErrThrottled, calls.Throttled},
+		{objectstore.ErrUnavailable, calls.Failed},
+		{objectstore.ErrConflict, calls.Failed},
+		{errors.New("access denied"), calls.Failed},
+	} {
+		if got := storageOutcome(c.err); got != c.want {
+			t.Errorf("%v is %d, want %d", c.err, got, c.want)
+		}
 	}
 }

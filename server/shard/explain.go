@@ -42,7 +42,7 @@ func (r *Requests) ExplainInstance(tenant, id string) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
-	out, st := r.explain(in.Group), r.status.Instance(in)
+	out, st := r.explain(in.Group), r.status.Detailed(in)
 	out.Instance = &st
 	out.Conditions = slices.DeleteFunc(slices.Clone(out.Conditions), func(c explain.Condition) bool {
 		return c.Instance != "" && c.Instance != in.ID

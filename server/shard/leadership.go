@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
+	"nstance.dev/server/calls"
 	"nstance.dev/server/lease"
 )
 
@@ -12,6 +14,8 @@ import (
 // leader.
 type leadership struct {
 	term  uint64
+	since time.Time
+	calls calls.Book      // to the provider
 	ctx   context.Context //nolint:containedctx // cancelled by end: effects end with it, not with a caller
 	end   context.CancelCauseFunc
 	tasks tasks

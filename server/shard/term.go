@@ -9,6 +9,7 @@ import (
 
 	"nstance.dev/server/agents"
 	"nstance.dev/server/balancers"
+	"nstance.dev/server/calls"
 	"nstance.dev/server/catalog"
 	"nstance.dev/server/config"
 	"nstance.dev/server/demandmode"
@@ -50,12 +51,12 @@ func newTerm(ctx context.Context, opts Options, term uint64, static config.Versi
 	server := static.Config.Server
 	p := &planner{cache: opts.Cache, drainers: opts.Drainers, checkArch: opts.ArchMismatch, now: opts.Now}
 	r := &Term{
-		opts: opts, leadership: &leadership{term: term}, planner: p, traces: traces.New(opts.Tracer), catalog: &catalog.Book{},
+		opts: opts, leadership: &leadership{term: term, since: opts.Now()}, planner: p, traces: traces.New(opts.Tracer), catalog: &catalog.Book{},
 	}
 	r.leadership.ctx, r.leadership.end = context.WithCancelCause(ctx)
 	p.instances = newInstances(r)
 	r.provider = provider.New(opts.Driver, provider.Options{
-		Limits: server.Provider.Limits, Timeout: server.RequestTimeout.Std(), Now: opts.Now, Called: opts.Metrics.providerCall,
+		Limits: server.Provider.Limits, Timeout: server.RequestTimeout.Std(), Now: opts.Now, Called: r.providerCall,
 	})
 	r.address = &provider.Address{
 		Driver: opts.Driver, Addresses: opts.Addresses, Jitter: opts.Jitter, Failed: opts.Metrics.addressFailed, Log: opts.Log,
@@ -69,7 +70,7 @@ func newTerm(ctx context.Context, opts Options, term uint64, static config.Versi
 	p.files = newFiles(r)
 	p.status = status.New(status.Options{
 		Shard: opts.Shard, Term: term, Cache: p.cache, Groups: p.groups, Catalog: r.catalog, Driver: opts.Driver, Now: opts.Now,
-		Usage: r.demandUsage,
+		Record: p.instances.Record, Files: r.filesOf, Usage: r.demandUsage,
 	})
 	r.events = events.New(events.Options{Shard: opts.Shard, Cache: p.cache, Status: p.status, Now: opts.Now})
 	p.launcher = newLauncher(r)
@@ -132,6 +133,12 @@ func (r *Term) abandon(why error) {
 
 // Number is that of this leadership; it grows with every change of leader.
 func (r *Term) Number() uint64 { return r.leadership.term }
+
+// Since is when this leadership began.
+func (r *Term) Since() time.Time { return r.leadership.since }
+
+// ProviderCalls are the calls of this leadership to the provider, by operation.
+func (r *Term) ProviderCalls() []calls.Stat { return r.leadership.calls.Stats() }
 
 // Context ends with the term.
 func (r *Term) Context() context.Context { return r.leadership.ctx }

@@ -111,6 +111,15 @@ func newFiles(r *Term) *filesync.Syncer {
 	})
 }
 
+// filesOf are the files of an instance, as operators see them.
+func (r *Term) filesOf(id identity.ID) []status.File {
+	var all []status.File
+	for _, f := range r.planner.files.Files(id) {
+		all = append(all, status.File(f))
+	}
+	return all
+}
+
 // describeFiles is what an instance is to have, and the data of its templates;
 // false while that is not known, and for one that is deleted.
 func (r *Term) describeFiles(id identity.ID) (filesync.Machine, bool) {

@@ -22,6 +22,9 @@ type Instance struct {
 	ProviderURI  string // how other systems know its machine; empty: it has none yet
 	LastSeen     time.Time
 	AgentVersion string
+	Metrics      []byte // of the last report, as it came
+
+	*Details // nil: they were not asked for
 }
 
 // Instance describes one instance by its row.
@@ -34,7 +37,7 @@ func (r *Reader) Instance(in cache.Instance) Instance {
 		st.ProviderURI = r.ProviderURI(in)
 	}
 	if h, ok := r.opts.Cache.Health(in.ID); ok {
-		st.LastSeen, st.AgentVersion = h.ReceivedAt, h.AgentVersion
+		st.LastSeen, st.AgentVersion, st.Metrics = h.ReceivedAt, h.AgentVersion, h.Metrics
 	}
 	return st
 }
@@ -70,14 +73,14 @@ func (r *Reader) AllInstances() []Instance {
 	return out
 }
 
-// GetInstance returns the status of one instance; a deleted one is known for a
+// GetInstance returns the status of one instance with its details; a deleted one is known for a
 // while.
 func (r *Reader) GetInstance(tenant, id string) (Instance, error) {
 	in, err := r.FindInstance(tenant, id)
 	if err != nil {
 		return Instance{}, err
 	}
-	return r.Instance(in), nil
+	return r.Detailed(in), nil
 }
 
 // FindInstance returns the row of an instance of the tenant; one of another tenant

@@ -5,15 +5,17 @@ import (
 	"sync"
 	"time"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/catalog"
 	"nstance.dev/server/config/effective"
 	"nstance.dev/server/config/groupfile"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/layout"
 )
 
-// Options are what a [Reader] reads. All are required.
+// Options are what a [Reader] reads. Required are those up to Now.
 type Options struct {
 	Shard   string
 	Term    uint64
@@ -22,6 +24,10 @@ type Options struct {
 	Catalog *catalog.Book
 	Driver  driver.Driver // asked how other systems know its machines, where it is a [driver.URIer]
 	Now     func() time.Time
+	// Record returns what is stored of an instance, or was lately; nil: nothing is known.
+	Record func(identity.ID) (layout.InstanceRecord, bool)
+	// Files returns the files of an instance, by name; nil: nothing is known.
+	Files func(identity.ID) []File
 	// Usage is what the machines of a group of mode demand take; nil, or nil of a group: not known.
 	Usage func(fleet.GroupID) *Usage
 }

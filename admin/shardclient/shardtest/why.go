@@ -20,7 +20,16 @@ func (s *Shard) GetServerInfo(ctx context.Context, _ *emptypb.Empty) (*nstancev1
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.called(ctx)
-	return &nstancev1.GetServerInfoResponse{ClusterId: "test", Shard: "local", Term: 7, Version: "v1.2.3"}, nil
+	at := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(Epoch.Add(d)) }
+	return &nstancev1.GetServerInfoResponse{
+		ClusterId: "test", Shard: "local", Term: 7, Version: "v1.2.3", LeadingSince: at(time.Hour), Administrator: true,
+		Lease: &nstancev1.Lease{RenewedAt: at(48 * time.Hour), ExpiresAt: at(48*time.Hour + 15*time.Second), Holder: "server-1"},
+		Storage: []*nstancev1.CallStats{
+			{Operation: "get", Calls: 1204, MeanSeconds: 0.004, P50Seconds: 0.0031, P99Seconds: 0.0412},
+			{Operation: "put", Calls: 311, Errors: 2, Throttled: 1, MeanSeconds: 0.02, P50Seconds: 0.018, P99Seconds: 1.25},
+		},
+		ProviderCalls: []*nstancev1.CallStats{{Operation: "list", Calls: 96, P50Seconds: 0.0000421, P99Seconds: 0.25}},
+	}, nil
 }
 
 // SetPause implements the operator API, for groups; of wider scopes it only says
@@ -87,6 +96,7 @@ func (s *Shard) Explain(ctx context.Context, r *nstancev1.ExplainRequest) (*nsta
 			return nil, err
 		}
 		out.Instance, key = proto.CloneOf(in), in.GetGroup()
+		detail(out.Instance)
 	}
 	if s.groups[key] == nil {
 		return nil, status.Errorf(codes.NotFound, "group %q not found", key)
@@ -124,4 +134,19 @@ func (s *Shard) PlanConfig(ctx context.Context, _ *nstancev1.PlanConfigRequest) 
 		Groups:   []*nstancev1.GroupPlan{{Tenant: "default", Key: "web", Change: "changed", Creates: 1, Rotations: 2, Causes: []string{"size", "args"}}},
 		Warnings: []string{"server.provider differs"},
 	}, nil
+}
+
+// detail adds a life and files to an instance, as answers about one alone have them.
+func detail(in *nstancev1.InstanceStatus) {
+	after := func(d time.Duration) *timestamppb.Timestamp {
+		return timestamppb.New(in.GetCreatedAt().AsTime().Add(d))
+	}
+	in.Life = []*nstancev1.LifeStep{
+		{State: "created", At: in.GetCreatedAt()}, {State: "launched", At: after(2 * time.Second)}, {State: "registered", At: after(40 * time.Second)},
+	}
+	in.Files = []*nstancev1.InstanceFile{
+		{Name: "identity.crt", Kind: "certificate", Current: true, ExpiresAt: after(90 * 24 * time.Hour)},
+		{Name: "kubelet.crt", Kind: "certificate", ExpiresAt: after(24 * time.Hour), ModifiedAt: after(time.Minute)},
+		{Name: "token", Kind: "secret", Error: "secret token does not exist"},
+	}
 }

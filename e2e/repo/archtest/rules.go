@@ -94,6 +94,7 @@ var layers = []layer{
 		tests: fakes,
 	},
 	{dir: "server/placement", ours: []string{"server/driver", "server/retry"}},
+	{dir: "server/calls"},
 	{dir: "server/conns"},
 	{dir: "server/refusal"},
 	{dir: "server/retry"},
@@ -222,7 +223,7 @@ var layers = []layer{
 		dir: "server/status",
 		ours: []string{
 			"protos/identity", "server/cache", "server/catalog", "server/config/effective", "server/config/groupfile", "server/driver",
-			"server/explain", "server/fleet", "server/refusal",
+			"server/explain", "server/fleet", "server/layout", "server/refusal",
 		},
 		tests: []string{"server/config/document"},
 	},
@@ -376,7 +377,7 @@ var belowShard = []string{
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/filesync",
 	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider", "server/instances", "server/groups", "server/keylock",
 	"server/demandloop", "server/demandmode", "server/liveness", "server/agents", "server/status", "server/events", "server/provisioning", "server/traces", "server/removal", "server/garbage",
-	"server/hostlogs", "server/hosts", "server/power", "server/decisions",
+	"server/hostlogs", "server/hosts", "server/power", "server/decisions", "server/calls",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

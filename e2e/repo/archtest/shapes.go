@@ -18,8 +18,8 @@ type size struct {
 // large is what is larger, by `PACKAGE: what`, in the words of the test that reads it. What is
 // not one subject may only become smaller.
 var large = map[string]size{
-	"admin/cli: cycle":                   {90, true, "a file for each command, and what they share"},
-	"admin/cli: files":                   {90, true, "a file for each command, and what they share"},
+	"admin/cli: cycle":                   {70, true, "a file for each command, and what they share"},
+	"admin/cli: files":                   {70, true, "a file for each command, and what they share"},
 	"agent/settings: fields of Settings": {20, true, "settings"},
 	"operator/api/infrastructure/v1beta1: fields of DemandSettings":           {16, true, "a kind of Kubernetes"},
 	"operator/api/infrastructure/v1beta1: fields of NstanceMachinePoolSpec":   {16, true, "a kind of Kubernetes"},
@@ -36,7 +36,7 @@ var large = map[string]size{
 	"operator/shards: fields of Options":                                      {16, true, "options"},
 	"providers/proxmox: fields of Options":                                    {17, true, "options"},
 	"server/agents: fields of Options":                                        {23, true, "options"},
-	"server/layout: fields of InstanceRecord":                                 {42, true, "a document"},
+	"server/layout: fields of InstanceRecord":                                 {43, true, "a document"},
 	"server/cache: fields of Instance":                                        {27, true, "a row"},
 	"server/config/document: fields of Demand":                                {16, true, "a document"},
 	"server/config/document: fields of Server":                                {26, true, "a document"},

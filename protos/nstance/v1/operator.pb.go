@@ -2929,6 +2929,144 @@ func (x *GetInstanceStatusRequest) GetInstanceId() string {
 	return ""
 }
 
+// ReadInstanceOutputRequest asks for what a machine has written.
+type ReadInstanceOutputRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the instance.
+	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	// `console`: what it has written to its serial console; `log`: what the provider has noted about
+	// it. Empty: what the provider has, the console rather than the log.
+	Source        string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadInstanceOutputRequest) Reset() {
+	*x = ReadInstanceOutputRequest{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadInstanceOutputRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadInstanceOutputRequest) ProtoMessage() {}
+
+func (x *ReadInstanceOutputRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadInstanceOutputRequest.ProtoReflect.Descriptor instead.
+func (*ReadInstanceOutputRequest) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ReadInstanceOutputRequest) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
+}
+
+func (x *ReadInstanceOutputRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+// ReadInstanceOutputResponse is what a machine has written.
+type ReadInstanceOutputResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where it comes from, as in the request.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The end of it, at most 64 KiB, from the beginning of a line on.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// There was something before it.
+	Truncated bool `protobuf:"varint,3,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// How many places in it are masked.
+	Masked int32 `protobuf:"varint,4,opt,name=masked,proto3" json:"masked,omitempty"`
+	// All sources that the provider has.
+	Sources       []string `protobuf:"bytes,5,rep,name=sources,proto3" json:"sources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadInstanceOutputResponse) Reset() {
+	*x = ReadInstanceOutputResponse{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadInstanceOutputResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadInstanceOutputResponse) ProtoMessage() {}
+
+func (x *ReadInstanceOutputResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadInstanceOutputResponse.ProtoReflect.Descriptor instead.
+func (*ReadInstanceOutputResponse) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ReadInstanceOutputResponse) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ReadInstanceOutputResponse) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ReadInstanceOutputResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ReadInstanceOutputResponse) GetMasked() int32 {
+	if x != nil {
+		return x.Masked
+	}
+	return 0
+}
+
+func (x *ReadInstanceOutputResponse) GetSources() []string {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
 // InstanceStatus is an instance as the server sees it.
 type InstanceStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2976,14 +3114,22 @@ type InstanceStatus struct {
 	// made; absent: it does not, or the server does not know host machines.
 	Machine *InstanceMachine `protobuf:"bytes,20,opt,name=machine,proto3" json:"machine,omitempty"`
 	// The hold that is in force; absent: there is none, or the server does not know holds.
-	Hold          *Hold `protobuf:"bytes,21,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *Hold `protobuf:"bytes,21,opt,name=hold,proto3" json:"hold,omitempty"`
+	// The steps of its life so far, in order. In answers about one instance alone, which are
+	// those of GetInstanceStatus and Explain; empty in others, and from servers of before it was
+	// added.
+	Life []*LifeStep `protobuf:"bytes,22,rep,name=life,proto3" json:"life,omitempty"`
+	// The files and certificates that it has, or is to have, by name. In answers about one
+	// instance alone; of the files of its configuration none is there while its agent has not
+	// connected since the leader began.
+	Files         []*InstanceFile `protobuf:"bytes,23,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InstanceStatus) Reset() {
 	*x = InstanceStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2995,7 +3141,7 @@ func (x *InstanceStatus) String() string {
 func (*InstanceStatus) ProtoMessage() {}
 
 func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[35]
+	mi := &file_nstance_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3008,7 +3154,7 @@ func (x *InstanceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceStatus.ProtoReflect.Descriptor instead.
 func (*InstanceStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *InstanceStatus) GetInstanceId() string {
@@ -3158,6 +3304,170 @@ func (x *InstanceStatus) GetHold() *Hold {
 	return nil
 }
 
+func (x *InstanceStatus) GetLife() []*LifeStep {
+	if x != nil {
+		return x.Life
+	}
+	return nil
+}
+
+func (x *InstanceStatus) GetFiles() []*InstanceFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// LifeStep is something that has become of an instance.
+type LifeStep struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `created`: its record was made; `launched`: the provider took the create; `registered`: its
+	// agent proved who it is; `condemned`: its end was decided; `draining`: its work was asked to
+	// leave; `drained`: that is done, or need not be; `terminating`: its machine is being deleted;
+	// `deleted`: its machine is gone. Others may be added.
+	State string `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	// When.
+	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LifeStep) Reset() {
+	*x = LifeStep{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LifeStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LifeStep) ProtoMessage() {}
+
+func (x *LifeStep) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LifeStep.ProtoReflect.Descriptor instead.
+func (*LifeStep) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *LifeStep) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *LifeStep) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+// InstanceFile is a file at an instance. Its content is told to nobody.
+type InstanceFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the file.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Kind, as in the configuration, such as `certificate` or `secret`; empty: the configuration does not
+	// have the file any more.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The instance has it as it is to have it, by its last report.
+	Current bool `protobuf:"varint,3,opt,name=current,proto3" json:"current,omitempty"`
+	// When a certificate ends; absent: it is none, or not in place.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// When what is in place was made; absent: nothing is.
+	ModifiedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=modified_at,json=modifiedAt,proto3" json:"modified_at,omitempty"`
+	// Why it could not be brought or put in place; empty: nothing is wrong.
+	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstanceFile) Reset() {
+	*x = InstanceFile{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstanceFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstanceFile) ProtoMessage() {}
+
+func (x *InstanceFile) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstanceFile.ProtoReflect.Descriptor instead.
+func (*InstanceFile) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *InstanceFile) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InstanceFile) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *InstanceFile) GetCurrent() bool {
+	if x != nil {
+		return x.Current
+	}
+	return false
+}
+
+func (x *InstanceFile) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *InstanceFile) GetModifiedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ModifiedAt
+	}
+	return nil
+}
+
+func (x *InstanceFile) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Hold says that an instance is silent or switched off on purpose.
 type Hold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3175,7 +3485,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3497,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[36]
+	mi := &file_nstance_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3510,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Hold) GetReason() string {
@@ -3239,7 +3549,7 @@ type InstanceMachine struct {
 
 func (x *InstanceMachine) Reset() {
 	*x = InstanceMachine{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3251,7 +3561,7 @@ func (x *InstanceMachine) String() string {
 func (*InstanceMachine) ProtoMessage() {}
 
 func (x *InstanceMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[37]
+	mi := &file_nstance_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3264,7 +3574,7 @@ func (x *InstanceMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceMachine.ProtoReflect.Descriptor instead.
 func (*InstanceMachine) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *InstanceMachine) GetArch() string {
@@ -3294,7 +3604,7 @@ type Condemned struct {
 
 func (x *Condemned) Reset() {
 	*x = Condemned{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3616,7 @@ func (x *Condemned) String() string {
 func (*Condemned) ProtoMessage() {}
 
 func (x *Condemned) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[38]
+	mi := &file_nstance_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3629,7 @@ func (x *Condemned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condemned.ProtoReflect.Descriptor instead.
 func (*Condemned) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Condemned) GetReason() string {
@@ -3349,7 +3659,7 @@ type ListInstancesRequest struct {
 
 func (x *ListInstancesRequest) Reset() {
 	*x = ListInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3361,7 +3671,7 @@ func (x *ListInstancesRequest) String() string {
 func (*ListInstancesRequest) ProtoMessage() {}
 
 func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[39]
+	mi := &file_nstance_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3374,7 +3684,7 @@ func (x *ListInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesRequest.ProtoReflect.Descriptor instead.
 func (*ListInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListInstancesRequest) GetPageToken() string {
@@ -3406,7 +3716,7 @@ type ListInstancesResponse struct {
 
 func (x *ListInstancesResponse) Reset() {
 	*x = ListInstancesResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3418,7 +3728,7 @@ func (x *ListInstancesResponse) String() string {
 func (*ListInstancesResponse) ProtoMessage() {}
 
 func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[40]
+	mi := &file_nstance_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3431,7 +3741,7 @@ func (x *ListInstancesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstancesResponse.ProtoReflect.Descriptor instead.
 func (*ListInstancesResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListInstancesResponse) GetInstances() []*InstanceStatus {
@@ -3472,7 +3782,7 @@ type AcknowledgeDrainedRequest struct {
 
 func (x *AcknowledgeDrainedRequest) Reset() {
 	*x = AcknowledgeDrainedRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3794,7 @@ func (x *AcknowledgeDrainedRequest) String() string {
 func (*AcknowledgeDrainedRequest) ProtoMessage() {}
 
 func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[41]
+	mi := &file_nstance_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3807,7 @@ func (x *AcknowledgeDrainedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeDrainedRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeDrainedRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AcknowledgeDrainedRequest) GetInstanceId() string {
@@ -3544,14 +3854,26 @@ type GetServerInfoResponse struct {
 	// Digest of the part of the configuration in force that concerns the caller's
 	// tenant. It is equal for equal configurations, and a change in another tenant's
 	// part leaves it as it is. Empty: the server does not say.
-	ConfigDigest  string `protobuf:"bytes,6,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
+	ConfigDigest string `protobuf:"bytes,6,opt,name=config_digest,json=configDigest,proto3" json:"config_digest,omitempty"`
+	// When this leadership began; absent: the server does not say.
+	LeadingSince *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=leading_since,json=leadingSince,proto3" json:"leading_since,omitempty"`
+	// The caller's tenant administrates the shard.
+	Administrator bool `protobuf:"varint,8,opt,name=administrator,proto3" json:"administrator,omitempty"`
+	// The lease of the shard's lock. For administrators, and where the shard has one tenant;
+	// absent: for others, and where the server leads without elections. So are the next two
+	// fields.
+	Lease *Lease `protobuf:"bytes,9,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Calls to the object storage, by operation, of the leader's process since it leads.
+	Storage []*CallStats `protobuf:"bytes,10,rep,name=storage,proto3" json:"storage,omitempty"`
+	// Calls to the provider, by operation, since the leadership began.
+	ProviderCalls []*CallStats `protobuf:"bytes,11,rep,name=provider_calls,json=providerCalls,proto3" json:"provider_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3563,7 +3885,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[42]
+	mi := &file_nstance_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3576,7 +3898,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetServerInfoResponse) GetClusterId() string {
@@ -3621,6 +3943,206 @@ func (x *GetServerInfoResponse) GetConfigDigest() string {
 	return ""
 }
 
+func (x *GetServerInfoResponse) GetLeadingSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LeadingSince
+	}
+	return nil
+}
+
+func (x *GetServerInfoResponse) GetAdministrator() bool {
+	if x != nil {
+		return x.Administrator
+	}
+	return false
+}
+
+func (x *GetServerInfoResponse) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *GetServerInfoResponse) GetStorage() []*CallStats {
+	if x != nil {
+		return x.Storage
+	}
+	return nil
+}
+
+func (x *GetServerInfoResponse) GetProviderCalls() []*CallStats {
+	if x != nil {
+		return x.ProviderCalls
+	}
+	return nil
+}
+
+// Lease is the claim to a lock for a time.
+type Lease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When it was renewed last, by the leader's clock.
+	RenewedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=renewed_at,json=renewedAt,proto3" json:"renewed_at,omitempty"`
+	// When it ends unless it is renewed.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Id of the server that has it.
+	Holder        string `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lease) Reset() {
+	*x = Lease{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lease) ProtoMessage() {}
+
+func (x *Lease) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lease.ProtoReflect.Descriptor instead.
+func (*Lease) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *Lease) GetRenewedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RenewedAt
+	}
+	return nil
+}
+
+func (x *Lease) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Lease) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+// CallStats says how the calls of one operation went.
+type CallStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The operation, such as `get` or `create`.
+	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// How many were made.
+	Calls int64 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// How many of them failed, the throttled ones included. That an object or a machine does not
+	// exist, or that a condition does not hold, is an answer and no failure.
+	Errors int64 `protobuf:"varint,3,opt,name=errors,proto3" json:"errors,omitempty"`
+	// How many of them were refused because there were too many.
+	Throttled int64 `protobuf:"varint,4,opt,name=throttled,proto3" json:"throttled,omitempty"`
+	// How long one takes on average, seconds; this and the next two of the last 512 calls.
+	MeanSeconds float64 `protobuf:"fixed64,5,opt,name=mean_seconds,json=meanSeconds,proto3" json:"mean_seconds,omitempty"`
+	// How long half of them take at most, seconds.
+	P50Seconds float64 `protobuf:"fixed64,6,opt,name=p50_seconds,json=p50Seconds,proto3" json:"p50_seconds,omitempty"`
+	// How long 99 of 100 take at most, seconds.
+	P99Seconds    float64 `protobuf:"fixed64,7,opt,name=p99_seconds,json=p99Seconds,proto3" json:"p99_seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallStats) Reset() {
+	*x = CallStats{}
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallStats) ProtoMessage() {}
+
+func (x *CallStats) ProtoReflect() protoreflect.Message {
+	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallStats.ProtoReflect.Descriptor instead.
+func (*CallStats) Descriptor() ([]byte, []int) {
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *CallStats) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *CallStats) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *CallStats) GetErrors() int64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *CallStats) GetThrottled() int64 {
+	if x != nil {
+		return x.Throttled
+	}
+	return 0
+}
+
+func (x *CallStats) GetMeanSeconds() float64 {
+	if x != nil {
+		return x.MeanSeconds
+	}
+	return 0
+}
+
+func (x *CallStats) GetP50Seconds() float64 {
+	if x != nil {
+		return x.P50Seconds
+	}
+	return 0
+}
+
+func (x *CallStats) GetP99Seconds() float64 {
+	if x != nil {
+		return x.P99Seconds
+	}
+	return 0
+}
+
 // SetPauseRequest pauses a scope.
 type SetPauseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3638,7 +4160,7 @@ type SetPauseRequest struct {
 
 func (x *SetPauseRequest) Reset() {
 	*x = SetPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3650,7 +4172,7 @@ func (x *SetPauseRequest) String() string {
 func (*SetPauseRequest) ProtoMessage() {}
 
 func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[43]
+	mi := &file_nstance_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3663,7 +4185,7 @@ func (x *SetPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPauseRequest.ProtoReflect.Descriptor instead.
 func (*SetPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetPauseRequest) GetScope() string {
@@ -3707,7 +4229,7 @@ type ClearPauseRequest struct {
 
 func (x *ClearPauseRequest) Reset() {
 	*x = ClearPauseRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +4241,7 @@ func (x *ClearPauseRequest) String() string {
 func (*ClearPauseRequest) ProtoMessage() {}
 
 func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[44]
+	mi := &file_nstance_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +4254,7 @@ func (x *ClearPauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPauseRequest.ProtoReflect.Descriptor instead.
 func (*ClearPauseRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ClearPauseRequest) GetScope() string {
@@ -3768,7 +4290,7 @@ type Pause struct {
 
 func (x *Pause) Reset() {
 	*x = Pause{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3780,7 +4302,7 @@ func (x *Pause) String() string {
 func (*Pause) ProtoMessage() {}
 
 func (x *Pause) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[45]
+	mi := &file_nstance_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3793,7 +4315,7 @@ func (x *Pause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pause.ProtoReflect.Descriptor instead.
 func (*Pause) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Pause) GetScope() string {
@@ -3847,7 +4369,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3859,7 +4381,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[46]
+	mi := &file_nstance_v1_operator_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3872,7 +4394,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ExplainRequest) GetTarget() isExplainRequest_Target {
@@ -3937,7 +4459,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3949,7 +4471,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[47]
+	mi := &file_nstance_v1_operator_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3962,7 +4484,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{47}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ExplainResponse) GetGroup() *GroupStatus {
@@ -4019,7 +4541,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4031,7 +4553,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[48]
+	mi := &file_nstance_v1_operator_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4044,7 +4566,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{48}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Condition) GetType() string {
@@ -4103,7 +4625,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4115,7 +4637,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[49]
+	mi := &file_nstance_v1_operator_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4128,7 +4650,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{49}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Decision) GetTime() *timestamppb.Timestamp {
@@ -4184,7 +4706,7 @@ type ListHeldVMsResponse struct {
 
 func (x *ListHeldVMsResponse) Reset() {
 	*x = ListHeldVMsResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4196,7 +4718,7 @@ func (x *ListHeldVMsResponse) String() string {
 func (*ListHeldVMsResponse) ProtoMessage() {}
 
 func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[50]
+	mi := &file_nstance_v1_operator_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4209,7 +4731,7 @@ func (x *ListHeldVMsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldVMsResponse.ProtoReflect.Descriptor instead.
 func (*ListHeldVMsResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{50}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ListHeldVMsResponse) GetVms() []*HeldVM {
@@ -4242,7 +4764,7 @@ type HeldVM struct {
 
 func (x *HeldVM) Reset() {
 	*x = HeldVM{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4254,7 +4776,7 @@ func (x *HeldVM) String() string {
 func (*HeldVM) ProtoMessage() {}
 
 func (x *HeldVM) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[51]
+	mi := &file_nstance_v1_operator_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4267,7 +4789,7 @@ func (x *HeldVM) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldVM.ProtoReflect.Descriptor instead.
 func (*HeldVM) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{51}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *HeldVM) GetProviderInstanceId() string {
@@ -4330,7 +4852,7 @@ type AdoptVMRequest struct {
 
 func (x *AdoptVMRequest) Reset() {
 	*x = AdoptVMRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4342,7 +4864,7 @@ func (x *AdoptVMRequest) String() string {
 func (*AdoptVMRequest) ProtoMessage() {}
 
 func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[52]
+	mi := &file_nstance_v1_operator_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4355,7 +4877,7 @@ func (x *AdoptVMRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdoptVMRequest.ProtoReflect.Descriptor instead.
 func (*AdoptVMRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{52}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *AdoptVMRequest) GetProviderInstanceId() string {
@@ -4380,7 +4902,7 @@ type SleepTenantRequest struct {
 
 func (x *SleepTenantRequest) Reset() {
 	*x = SleepTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4392,7 +4914,7 @@ func (x *SleepTenantRequest) String() string {
 func (*SleepTenantRequest) ProtoMessage() {}
 
 func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[53]
+	mi := &file_nstance_v1_operator_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4405,7 +4927,7 @@ func (x *SleepTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantRequest.ProtoReflect.Descriptor instead.
 func (*SleepTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{53}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SleepTenantRequest) GetTenant() string {
@@ -4444,7 +4966,7 @@ type SleepTenantResponse struct {
 
 func (x *SleepTenantResponse) Reset() {
 	*x = SleepTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4456,7 +4978,7 @@ func (x *SleepTenantResponse) String() string {
 func (*SleepTenantResponse) ProtoMessage() {}
 
 func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[54]
+	mi := &file_nstance_v1_operator_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4469,7 +4991,7 @@ func (x *SleepTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SleepTenantResponse.ProtoReflect.Descriptor instead.
 func (*SleepTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{54}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SleepTenantResponse) GetResult() string {
@@ -4506,7 +5028,7 @@ type WakeTenantRequest struct {
 
 func (x *WakeTenantRequest) Reset() {
 	*x = WakeTenantRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4518,7 +5040,7 @@ func (x *WakeTenantRequest) String() string {
 func (*WakeTenantRequest) ProtoMessage() {}
 
 func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[55]
+	mi := &file_nstance_v1_operator_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4531,7 +5053,7 @@ func (x *WakeTenantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantRequest.ProtoReflect.Descriptor instead.
 func (*WakeTenantRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{55}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WakeTenantRequest) GetTenant() string {
@@ -4563,7 +5085,7 @@ type WakeTenantResponse struct {
 
 func (x *WakeTenantResponse) Reset() {
 	*x = WakeTenantResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4575,7 +5097,7 @@ func (x *WakeTenantResponse) String() string {
 func (*WakeTenantResponse) ProtoMessage() {}
 
 func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[56]
+	mi := &file_nstance_v1_operator_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4588,7 +5110,7 @@ func (x *WakeTenantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WakeTenantResponse.ProtoReflect.Descriptor instead.
 func (*WakeTenantResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{56}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WakeTenantResponse) GetResult() string {
@@ -4623,7 +5145,7 @@ type GetTenantStatusRequest struct {
 
 func (x *GetTenantStatusRequest) Reset() {
 	*x = GetTenantStatusRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4635,7 +5157,7 @@ func (x *GetTenantStatusRequest) String() string {
 func (*GetTenantStatusRequest) ProtoMessage() {}
 
 func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[57]
+	mi := &file_nstance_v1_operator_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4648,7 +5170,7 @@ func (x *GetTenantStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTenantStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetTenantStatusRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{57}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *GetTenantStatusRequest) GetTenant() string {
@@ -4673,7 +5195,7 @@ type TenantStatus struct {
 
 func (x *TenantStatus) Reset() {
 	*x = TenantStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4685,7 +5207,7 @@ func (x *TenantStatus) String() string {
 func (*TenantStatus) ProtoMessage() {}
 
 func (x *TenantStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[58]
+	mi := &file_nstance_v1_operator_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4698,7 +5220,7 @@ func (x *TenantStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
 func (*TenantStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{58}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *TenantStatus) GetStatus() string {
@@ -4737,7 +5259,7 @@ type TenantListener struct {
 
 func (x *TenantListener) Reset() {
 	*x = TenantListener{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4749,7 +5271,7 @@ func (x *TenantListener) String() string {
 func (*TenantListener) ProtoMessage() {}
 
 func (x *TenantListener) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[59]
+	mi := &file_nstance_v1_operator_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4762,7 +5284,7 @@ func (x *TenantListener) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TenantListener.ProtoReflect.Descriptor instead.
 func (*TenantListener) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{59}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *TenantListener) GetListener() string {
@@ -4799,7 +5321,7 @@ type GroupEvent struct {
 
 func (x *GroupEvent) Reset() {
 	*x = GroupEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4811,7 +5333,7 @@ func (x *GroupEvent) String() string {
 func (*GroupEvent) ProtoMessage() {}
 
 func (x *GroupEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[60]
+	mi := &file_nstance_v1_operator_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4824,7 +5346,7 @@ func (x *GroupEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupEvent.ProtoReflect.Descriptor instead.
 func (*GroupEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{60}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *GroupEvent) GetType() string {
@@ -4853,7 +5375,7 @@ type WatchInstancesRequest struct {
 
 func (x *WatchInstancesRequest) Reset() {
 	*x = WatchInstancesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4865,7 +5387,7 @@ func (x *WatchInstancesRequest) String() string {
 func (*WatchInstancesRequest) ProtoMessage() {}
 
 func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[61]
+	mi := &file_nstance_v1_operator_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4878,7 +5400,7 @@ func (x *WatchInstancesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchInstancesRequest.ProtoReflect.Descriptor instead.
 func (*WatchInstancesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{61}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *WatchInstancesRequest) GetCoordinatesDrains() bool {
@@ -4925,7 +5447,7 @@ type InstanceEvent struct {
 
 func (x *InstanceEvent) Reset() {
 	*x = InstanceEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4937,7 +5459,7 @@ func (x *InstanceEvent) String() string {
 func (*InstanceEvent) ProtoMessage() {}
 
 func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[62]
+	mi := &file_nstance_v1_operator_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4950,7 +5472,7 @@ func (x *InstanceEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceEvent.ProtoReflect.Descriptor instead.
 func (*InstanceEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{62}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *InstanceEvent) GetInstanceId() string {
@@ -5052,7 +5574,7 @@ type ErrorEvent struct {
 
 func (x *ErrorEvent) Reset() {
 	*x = ErrorEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5064,7 +5586,7 @@ func (x *ErrorEvent) String() string {
 func (*ErrorEvent) ProtoMessage() {}
 
 func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[63]
+	mi := &file_nstance_v1_operator_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5077,7 +5599,7 @@ func (x *ErrorEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorEvent.ProtoReflect.Descriptor instead.
 func (*ErrorEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{63}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ErrorEvent) GetGroup() string {
@@ -5134,7 +5656,7 @@ type GetDemandRequest struct {
 
 func (x *GetDemandRequest) Reset() {
 	*x = GetDemandRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5146,7 +5668,7 @@ func (x *GetDemandRequest) String() string {
 func (*GetDemandRequest) ProtoMessage() {}
 
 func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[64]
+	mi := &file_nstance_v1_operator_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5159,7 +5681,7 @@ func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
 func (*GetDemandRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{64}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *GetDemandRequest) GetNeed() string {
@@ -5188,7 +5710,7 @@ type GetDemandResponse struct {
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5200,7 +5722,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[65]
+	mi := &file_nstance_v1_operator_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5213,7 +5735,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{65}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *GetDemandResponse) GetConnected() bool {
@@ -5269,7 +5791,7 @@ type DemandExplanation struct {
 
 func (x *DemandExplanation) Reset() {
 	*x = DemandExplanation{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[66]
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5281,7 +5803,7 @@ func (x *DemandExplanation) String() string {
 func (*DemandExplanation) ProtoMessage() {}
 
 func (x *DemandExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[66]
+	mi := &file_nstance_v1_operator_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5294,7 +5816,7 @@ func (x *DemandExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandExplanation.ProtoReflect.Descriptor instead.
 func (*DemandExplanation) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{66}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DemandExplanation) GetBlocked() string {
@@ -5356,7 +5878,7 @@ type DemandOffer struct {
 
 func (x *DemandOffer) Reset() {
 	*x = DemandOffer{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5368,7 +5890,7 @@ func (x *DemandOffer) String() string {
 func (*DemandOffer) ProtoMessage() {}
 
 func (x *DemandOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[67]
+	mi := &file_nstance_v1_operator_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5381,7 +5903,7 @@ func (x *DemandOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandOffer.ProtoReflect.Descriptor instead.
 func (*DemandOffer) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{67}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DemandOffer) GetName() string {
@@ -5488,7 +6010,7 @@ type DemandNeed struct {
 
 func (x *DemandNeed) Reset() {
 	*x = DemandNeed{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5500,7 +6022,7 @@ func (x *DemandNeed) String() string {
 func (*DemandNeed) ProtoMessage() {}
 
 func (x *DemandNeed) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[68]
+	mi := &file_nstance_v1_operator_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5513,7 +6035,7 @@ func (x *DemandNeed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandNeed.ProtoReflect.Descriptor instead.
 func (*DemandNeed) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{68}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DemandNeed) GetId() string {
@@ -5608,7 +6130,7 @@ type DemandMachine struct {
 
 func (x *DemandMachine) Reset() {
 	*x = DemandMachine{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5620,7 +6142,7 @@ func (x *DemandMachine) String() string {
 func (*DemandMachine) ProtoMessage() {}
 
 func (x *DemandMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[69]
+	mi := &file_nstance_v1_operator_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5633,7 +6155,7 @@ func (x *DemandMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandMachine.ProtoReflect.Descriptor instead.
 func (*DemandMachine) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{69}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DemandMachine) GetInstanceId() string {
@@ -5729,7 +6251,7 @@ type DemandDecision struct {
 
 func (x *DemandDecision) Reset() {
 	*x = DemandDecision{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	mi := &file_nstance_v1_operator_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5741,7 +6263,7 @@ func (x *DemandDecision) String() string {
 func (*DemandDecision) ProtoMessage() {}
 
 func (x *DemandDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[70]
+	mi := &file_nstance_v1_operator_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5754,7 +6276,7 @@ func (x *DemandDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandDecision.ProtoReflect.Descriptor instead.
 func (*DemandDecision) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{70}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DemandDecision) GetAction() string {
@@ -5818,7 +6340,7 @@ type PutAssignmentRequest struct {
 
 func (x *PutAssignmentRequest) Reset() {
 	*x = PutAssignmentRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	mi := &file_nstance_v1_operator_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5830,7 +6352,7 @@ func (x *PutAssignmentRequest) String() string {
 func (*PutAssignmentRequest) ProtoMessage() {}
 
 func (x *PutAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[71]
+	mi := &file_nstance_v1_operator_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5843,7 +6365,7 @@ func (x *PutAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*PutAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{71}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *PutAssignmentRequest) GetInstanceId() string {
@@ -5887,7 +6409,7 @@ type DeleteAssignmentRequest struct {
 
 func (x *DeleteAssignmentRequest) Reset() {
 	*x = DeleteAssignmentRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	mi := &file_nstance_v1_operator_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5899,7 +6421,7 @@ func (x *DeleteAssignmentRequest) String() string {
 func (*DeleteAssignmentRequest) ProtoMessage() {}
 
 func (x *DeleteAssignmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[72]
+	mi := &file_nstance_v1_operator_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5912,7 +6434,7 @@ func (x *DeleteAssignmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAssignmentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAssignmentRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{72}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *DeleteAssignmentRequest) GetInstanceId() string {
@@ -5946,7 +6468,7 @@ type ConfirmNodeRequest struct {
 
 func (x *ConfirmNodeRequest) Reset() {
 	*x = ConfirmNodeRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5958,7 +6480,7 @@ func (x *ConfirmNodeRequest) String() string {
 func (*ConfirmNodeRequest) ProtoMessage() {}
 
 func (x *ConfirmNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[73]
+	mi := &file_nstance_v1_operator_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5971,7 +6493,7 @@ func (x *ConfirmNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmNodeRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmNodeRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{73}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ConfirmNodeRequest) GetInstanceId() string {
@@ -6016,7 +6538,7 @@ type PutPrebuildRequest struct {
 
 func (x *PutPrebuildRequest) Reset() {
 	*x = PutPrebuildRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	mi := &file_nstance_v1_operator_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6028,7 +6550,7 @@ func (x *PutPrebuildRequest) String() string {
 func (*PutPrebuildRequest) ProtoMessage() {}
 
 func (x *PutPrebuildRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[74]
+	mi := &file_nstance_v1_operator_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6041,7 +6563,7 @@ func (x *PutPrebuildRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPrebuildRequest.ProtoReflect.Descriptor instead.
 func (*PutPrebuildRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{74}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *PutPrebuildRequest) GetInstanceId() string {
@@ -6074,7 +6596,7 @@ type SetHoldRequest struct {
 
 func (x *SetHoldRequest) Reset() {
 	*x = SetHoldRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	mi := &file_nstance_v1_operator_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6086,7 +6608,7 @@ func (x *SetHoldRequest) String() string {
 func (*SetHoldRequest) ProtoMessage() {}
 
 func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[75]
+	mi := &file_nstance_v1_operator_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6099,7 +6621,7 @@ func (x *SetHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetHoldRequest.ProtoReflect.Descriptor instead.
 func (*SetHoldRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{75}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SetHoldRequest) GetInstanceId() string {
@@ -6136,7 +6658,7 @@ type ClearHoldRequest struct {
 
 func (x *ClearHoldRequest) Reset() {
 	*x = ClearHoldRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[76]
+	mi := &file_nstance_v1_operator_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6148,7 +6670,7 @@ func (x *ClearHoldRequest) String() string {
 func (*ClearHoldRequest) ProtoMessage() {}
 
 func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[76]
+	mi := &file_nstance_v1_operator_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6161,7 +6683,7 @@ func (x *ClearHoldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearHoldRequest.ProtoReflect.Descriptor instead.
 func (*ClearHoldRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{76}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ClearHoldRequest) GetInstanceId() string {
@@ -6201,7 +6723,7 @@ type StartOperationRequest struct {
 
 func (x *StartOperationRequest) Reset() {
 	*x = StartOperationRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[77]
+	mi := &file_nstance_v1_operator_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6213,7 +6735,7 @@ func (x *StartOperationRequest) String() string {
 func (*StartOperationRequest) ProtoMessage() {}
 
 func (x *StartOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[77]
+	mi := &file_nstance_v1_operator_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6226,7 +6748,7 @@ func (x *StartOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationRequest.ProtoReflect.Descriptor instead.
 func (*StartOperationRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{77}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *StartOperationRequest) GetId() string {
@@ -6275,7 +6797,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[78]
+	mi := &file_nstance_v1_operator_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6287,7 +6809,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[78]
+	mi := &file_nstance_v1_operator_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6300,7 +6822,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{78}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *GetOperationRequest) GetId() string {
@@ -6321,7 +6843,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[79]
+	mi := &file_nstance_v1_operator_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6333,7 +6855,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[79]
+	mi := &file_nstance_v1_operator_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6346,7 +6868,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{79}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -6388,7 +6910,7 @@ type OperationStatus struct {
 
 func (x *OperationStatus) Reset() {
 	*x = OperationStatus{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[80]
+	mi := &file_nstance_v1_operator_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6400,7 +6922,7 @@ func (x *OperationStatus) String() string {
 func (*OperationStatus) ProtoMessage() {}
 
 func (x *OperationStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[80]
+	mi := &file_nstance_v1_operator_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6413,7 +6935,7 @@ func (x *OperationStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationStatus.ProtoReflect.Descriptor instead.
 func (*OperationStatus) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{80}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *OperationStatus) GetId() string {
@@ -6509,7 +7031,7 @@ type OperationMark struct {
 
 func (x *OperationMark) Reset() {
 	*x = OperationMark{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[81]
+	mi := &file_nstance_v1_operator_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6521,7 +7043,7 @@ func (x *OperationMark) String() string {
 func (*OperationMark) ProtoMessage() {}
 
 func (x *OperationMark) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[81]
+	mi := &file_nstance_v1_operator_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6534,7 +7056,7 @@ func (x *OperationMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OperationMark.ProtoReflect.Descriptor instead.
 func (*OperationMark) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{81}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *OperationMark) GetMark() string {
@@ -6567,7 +7089,7 @@ type WatchMachinesRequest struct {
 
 func (x *WatchMachinesRequest) Reset() {
 	*x = WatchMachinesRequest{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[82]
+	mi := &file_nstance_v1_operator_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6579,7 +7101,7 @@ func (x *WatchMachinesRequest) String() string {
 func (*WatchMachinesRequest) ProtoMessage() {}
 
 func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[82]
+	mi := &file_nstance_v1_operator_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6592,7 +7114,7 @@ func (x *WatchMachinesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchMachinesRequest.ProtoReflect.Descriptor instead.
 func (*WatchMachinesRequest) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{82}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{88}
 }
 
 // MachineEvent is what has become known of a machine, or a sign of the stream itself.
@@ -6612,7 +7134,7 @@ type MachineEvent struct {
 
 func (x *MachineEvent) Reset() {
 	*x = MachineEvent{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[83]
+	mi := &file_nstance_v1_operator_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6624,7 +7146,7 @@ func (x *MachineEvent) String() string {
 func (*MachineEvent) ProtoMessage() {}
 
 func (x *MachineEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[83]
+	mi := &file_nstance_v1_operator_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6637,7 +7159,7 @@ func (x *MachineEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineEvent.ProtoReflect.Descriptor instead.
 func (*MachineEvent) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{83}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *MachineEvent) GetInstanceId() string {
@@ -6682,7 +7204,7 @@ type MachineState struct {
 
 func (x *MachineState) Reset() {
 	*x = MachineState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[84]
+	mi := &file_nstance_v1_operator_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6694,7 +7216,7 @@ func (x *MachineState) String() string {
 func (*MachineState) ProtoMessage() {}
 
 func (x *MachineState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[84]
+	mi := &file_nstance_v1_operator_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6707,7 +7229,7 @@ func (x *MachineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineState.ProtoReflect.Descriptor instead.
 func (*MachineState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{84}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *MachineState) GetConnected() bool {
@@ -6782,7 +7304,7 @@ type AssignmentState struct {
 
 func (x *AssignmentState) Reset() {
 	*x = AssignmentState{}
-	mi := &file_nstance_v1_operator_proto_msgTypes[85]
+	mi := &file_nstance_v1_operator_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6794,7 +7316,7 @@ func (x *AssignmentState) String() string {
 func (*AssignmentState) ProtoMessage() {}
 
 func (x *AssignmentState) ProtoReflect() protoreflect.Message {
-	mi := &file_nstance_v1_operator_proto_msgTypes[85]
+	mi := &file_nstance_v1_operator_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6807,7 +7329,7 @@ func (x *AssignmentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssignmentState.ProtoReflect.Descriptor instead.
 func (*AssignmentState) Descriptor() ([]byte, []int) {
-	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{85}
+	return file_nstance_v1_operator_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *AssignmentState) GetMachineName() string {
@@ -7163,7 +7685,17 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x06status\x18\x01 \x01(\tR\x06status\";\n" +
 	"\x18GetInstanceStatusRequest\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
-	"instanceId\"\xd5\x06\n" +
+	"instanceId\"T\n" +
+	"\x19ReadInstanceOutputRequest\x12\x1f\n" +
+	"\vinstance_id\x18\x01 \x01(\tR\n" +
+	"instanceId\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\"\x98\x01\n" +
+	"\x1aReadInstanceOutputResponse\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x1c\n" +
+	"\ttruncated\x18\x03 \x01(\bR\ttruncated\x12\x16\n" +
+	"\x06masked\x18\x04 \x01(\x05R\x06masked\x12\x18\n" +
+	"\asources\x18\x05 \x03(\tR\asources\"\xaf\a\n" +
 	"\x0eInstanceStatus\x12\x1f\n" +
 	"\vinstance_id\x18\x01 \x01(\tR\n" +
 	"instanceId\x12\x16\n" +
@@ -7188,10 +7720,24 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\tcpu_usage\x18\x12 \x01(\x01H\x00R\bcpuUsage\x88\x01\x01\x12&\n" +
 	"\fmemory_usage\x18\x13 \x01(\x01H\x01R\vmemoryUsage\x88\x01\x01\x125\n" +
 	"\amachine\x18\x14 \x01(\v2\x1b.nstance.v1.InstanceMachineR\amachine\x12$\n" +
-	"\x04hold\x18\x15 \x01(\v2\x10.nstance.v1.HoldR\x04holdB\f\n" +
+	"\x04hold\x18\x15 \x01(\v2\x10.nstance.v1.HoldR\x04hold\x12(\n" +
+	"\x04life\x18\x16 \x03(\v2\x14.nstance.v1.LifeStepR\x04life\x12.\n" +
+	"\x05files\x18\x17 \x03(\v2\x18.nstance.v1.InstanceFileR\x05filesB\f\n" +
 	"\n" +
 	"_cpu_usageB\x0f\n" +
-	"\r_memory_usage\"\x82\x01\n" +
+	"\r_memory_usage\"L\n" +
+	"\bLifeStep\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xde\x01\n" +
+	"\fInstanceFile\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +
+	"\acurrent\x18\x03 \x01(\bR\acurrent\x129\n" +
+	"\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12;\n" +
+	"\vmodified_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"modifiedAt\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\"\x82\x01\n" +
 	"\x04Hold\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x120\n" +
 	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x120\n" +
@@ -7215,7 +7761,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"instanceId\x12\x16\n" +
 	"\x06forced\x18\x02 \x01(\bR\x06forced\x12\x18\n" +
 	"\aevicted\x18\x03 \x01(\x05R\aevicted\x12\x12\n" +
-	"\x04left\x18\x04 \x01(\x05R\x04left\"\xbb\x01\n" +
+	"\x04left\x18\x04 \x01(\x05R\x04left\"\xba\x03\n" +
 	"\x15GetServerInfoResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x14\n" +
@@ -7223,7 +7769,29 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x04term\x18\x03 \x01(\x03R\x04term\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x1a\n" +
 	"\bfeatures\x18\x05 \x03(\tR\bfeatures\x12#\n" +
-	"\rconfig_digest\x18\x06 \x01(\tR\fconfigDigest\"\x87\x01\n" +
+	"\rconfig_digest\x18\x06 \x01(\tR\fconfigDigest\x12?\n" +
+	"\rleading_since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fleadingSince\x12$\n" +
+	"\radministrator\x18\b \x01(\bR\radministrator\x12'\n" +
+	"\x05lease\x18\t \x01(\v2\x11.nstance.v1.LeaseR\x05lease\x12/\n" +
+	"\astorage\x18\n" +
+	" \x03(\v2\x15.nstance.v1.CallStatsR\astorage\x12<\n" +
+	"\x0eprovider_calls\x18\v \x03(\v2\x15.nstance.v1.CallStatsR\rproviderCalls\"\x95\x01\n" +
+	"\x05Lease\x129\n" +
+	"\n" +
+	"renewed_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\trenewedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x16\n" +
+	"\x06holder\x18\x03 \x01(\tR\x06holder\"\xda\x01\n" +
+	"\tCallStats\x12\x1c\n" +
+	"\toperation\x18\x01 \x01(\tR\toperation\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x03R\x05calls\x12\x16\n" +
+	"\x06errors\x18\x03 \x01(\x03R\x06errors\x12\x1c\n" +
+	"\tthrottled\x18\x04 \x01(\x03R\tthrottled\x12!\n" +
+	"\fmean_seconds\x18\x05 \x01(\x01R\vmeanSeconds\x12\x1f\n" +
+	"\vp50_seconds\x18\x06 \x01(\x01R\n" +
+	"p50Seconds\x12\x1f\n" +
+	"\vp99_seconds\x18\a \x01(\x01R\n" +
+	"p99Seconds\"\x87\x01\n" +
 	"\x0fSetPauseRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x16\n" +
@@ -7515,7 +8083,7 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\x17OPERATION_STATE_PENDING\x10\x01\x12\x1f\n" +
 	"\x1bOPERATION_STATE_IN_PROGRESS\x10\x02\x12\x1c\n" +
 	"\x18OPERATION_STATE_COMPLETE\x10\x03\x12\x1a\n" +
-	"\x16OPERATION_STATE_FAILED\x10\x042\x97\x16\n" +
+	"\x16OPERATION_STATE_FAILED\x10\x042\xfc\x16\n" +
 	"\x0fOperatorService\x12]\n" +
 	"\x10RenewCertificate\x12#.nstance.v1.RenewCertificateRequest\x1a$.nstance.v1.RenewCertificateResponse\x12N\n" +
 	"\x0fGetConfigStatus\x12\x16.google.protobuf.Empty\x1a#.nstance.v1.GetConfigStatusResponse\x12J\n" +
@@ -7531,7 +8099,8 @@ const file_nstance_v1_operator_proto_rawDesc = "" +
 	"\rConfirmGroups\x12 .nstance.v1.ConfirmGroupsRequest\x1a!.nstance.v1.ConfirmGroupsResponse\x12W\n" +
 	"\x0eCreateInstance\x12!.nstance.v1.CreateInstanceRequest\x1a\".nstance.v1.CreateInstanceResponse\x12W\n" +
 	"\x0eDeleteInstance\x12!.nstance.v1.DeleteInstanceRequest\x1a\".nstance.v1.DeleteInstanceResponse\x12U\n" +
-	"\x11GetInstanceStatus\x12$.nstance.v1.GetInstanceStatusRequest\x1a\x1a.nstance.v1.InstanceStatus\x12T\n" +
+	"\x11GetInstanceStatus\x12$.nstance.v1.GetInstanceStatusRequest\x1a\x1a.nstance.v1.InstanceStatus\x12c\n" +
+	"\x12ReadInstanceOutput\x12%.nstance.v1.ReadInstanceOutputRequest\x1a&.nstance.v1.ReadInstanceOutputResponse\x12T\n" +
 	"\rListInstances\x12 .nstance.v1.ListInstancesRequest\x1a!.nstance.v1.ListInstancesResponse\x12S\n" +
 	"\x12AcknowledgeDrained\x12%.nstance.v1.AcknowledgeDrainedRequest\x1a\x16.google.protobuf.Empty\x12J\n" +
 	"\rGetServerInfo\x12\x16.google.protobuf.Empty\x1a!.nstance.v1.GetServerInfoResponse\x12:\n" +
@@ -7573,7 +8142,7 @@ func file_nstance_v1_operator_proto_rawDescGZIP() []byte {
 }
 
 var file_nstance_v1_operator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 98)
+var file_nstance_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 104)
 var file_nstance_v1_operator_proto_goTypes = []any{
 	(OperationState)(0),                 // 0: nstance.v1.OperationState
 	(*StringMap)(nil),                   // 1: nstance.v1.StringMap
@@ -7611,84 +8180,90 @@ var file_nstance_v1_operator_proto_goTypes = []any{
 	(*DeleteInstanceRequest)(nil),       // 33: nstance.v1.DeleteInstanceRequest
 	(*DeleteInstanceResponse)(nil),      // 34: nstance.v1.DeleteInstanceResponse
 	(*GetInstanceStatusRequest)(nil),    // 35: nstance.v1.GetInstanceStatusRequest
-	(*InstanceStatus)(nil),              // 36: nstance.v1.InstanceStatus
-	(*Hold)(nil),                        // 37: nstance.v1.Hold
-	(*InstanceMachine)(nil),             // 38: nstance.v1.InstanceMachine
-	(*Condemned)(nil),                   // 39: nstance.v1.Condemned
-	(*ListInstancesRequest)(nil),        // 40: nstance.v1.ListInstancesRequest
-	(*ListInstancesResponse)(nil),       // 41: nstance.v1.ListInstancesResponse
-	(*AcknowledgeDrainedRequest)(nil),   // 42: nstance.v1.AcknowledgeDrainedRequest
-	(*GetServerInfoResponse)(nil),       // 43: nstance.v1.GetServerInfoResponse
-	(*SetPauseRequest)(nil),             // 44: nstance.v1.SetPauseRequest
-	(*ClearPauseRequest)(nil),           // 45: nstance.v1.ClearPauseRequest
-	(*Pause)(nil),                       // 46: nstance.v1.Pause
-	(*ExplainRequest)(nil),              // 47: nstance.v1.ExplainRequest
-	(*ExplainResponse)(nil),             // 48: nstance.v1.ExplainResponse
-	(*Condition)(nil),                   // 49: nstance.v1.Condition
-	(*Decision)(nil),                    // 50: nstance.v1.Decision
-	(*ListHeldVMsResponse)(nil),         // 51: nstance.v1.ListHeldVMsResponse
-	(*HeldVM)(nil),                      // 52: nstance.v1.HeldVM
-	(*AdoptVMRequest)(nil),              // 53: nstance.v1.AdoptVMRequest
-	(*SleepTenantRequest)(nil),          // 54: nstance.v1.SleepTenantRequest
-	(*SleepTenantResponse)(nil),         // 55: nstance.v1.SleepTenantResponse
-	(*WakeTenantRequest)(nil),           // 56: nstance.v1.WakeTenantRequest
-	(*WakeTenantResponse)(nil),          // 57: nstance.v1.WakeTenantResponse
-	(*GetTenantStatusRequest)(nil),      // 58: nstance.v1.GetTenantStatusRequest
-	(*TenantStatus)(nil),                // 59: nstance.v1.TenantStatus
-	(*TenantListener)(nil),              // 60: nstance.v1.TenantListener
-	(*GroupEvent)(nil),                  // 61: nstance.v1.GroupEvent
-	(*WatchInstancesRequest)(nil),       // 62: nstance.v1.WatchInstancesRequest
-	(*InstanceEvent)(nil),               // 63: nstance.v1.InstanceEvent
-	(*ErrorEvent)(nil),                  // 64: nstance.v1.ErrorEvent
-	(*GetDemandRequest)(nil),            // 65: nstance.v1.GetDemandRequest
-	(*GetDemandResponse)(nil),           // 66: nstance.v1.GetDemandResponse
-	(*DemandExplanation)(nil),           // 67: nstance.v1.DemandExplanation
-	(*DemandOffer)(nil),                 // 68: nstance.v1.DemandOffer
-	(*DemandNeed)(nil),                  // 69: nstance.v1.DemandNeed
-	(*DemandMachine)(nil),               // 70: nstance.v1.DemandMachine
-	(*DemandDecision)(nil),              // 71: nstance.v1.DemandDecision
-	(*PutAssignmentRequest)(nil),        // 72: nstance.v1.PutAssignmentRequest
-	(*DeleteAssignmentRequest)(nil),     // 73: nstance.v1.DeleteAssignmentRequest
-	(*ConfirmNodeRequest)(nil),          // 74: nstance.v1.ConfirmNodeRequest
-	(*PutPrebuildRequest)(nil),          // 75: nstance.v1.PutPrebuildRequest
-	(*SetHoldRequest)(nil),              // 76: nstance.v1.SetHoldRequest
-	(*ClearHoldRequest)(nil),            // 77: nstance.v1.ClearHoldRequest
-	(*StartOperationRequest)(nil),       // 78: nstance.v1.StartOperationRequest
-	(*GetOperationRequest)(nil),         // 79: nstance.v1.GetOperationRequest
-	(*CancelOperationRequest)(nil),      // 80: nstance.v1.CancelOperationRequest
-	(*OperationStatus)(nil),             // 81: nstance.v1.OperationStatus
-	(*OperationMark)(nil),               // 82: nstance.v1.OperationMark
-	(*WatchMachinesRequest)(nil),        // 83: nstance.v1.WatchMachinesRequest
-	(*MachineEvent)(nil),                // 84: nstance.v1.MachineEvent
-	(*MachineState)(nil),                // 85: nstance.v1.MachineState
-	(*AssignmentState)(nil),             // 86: nstance.v1.AssignmentState
-	nil,                                 // 87: nstance.v1.StringMap.ValuesEntry
-	nil,                                 // 88: nstance.v1.DemandLimits.GpuEntry
-	nil,                                 // 89: nstance.v1.NodeSettings.LabelsEntry
-	nil,                                 // 90: nstance.v1.NodeSettings.ReservedEntry
-	nil,                                 // 91: nstance.v1.GroupStatus.VarsEntry
-	nil,                                 // 92: nstance.v1.GroupStatus.CapacityEntry
-	nil,                                 // 93: nstance.v1.DemandUsage.GpuEntry
-	nil,                                 // 94: nstance.v1.DemandNeed.AmountsEntry
-	nil,                                 // 95: nstance.v1.DemandNeed.MinUnitEntry
-	nil,                                 // 96: nstance.v1.DemandNeed.MissingEntry
-	nil,                                 // 97: nstance.v1.StartOperationRequest.ParametersEntry
-	nil,                                 // 98: nstance.v1.OperationStatus.ResultsEntry
-	(*timestamppb.Timestamp)(nil),       // 99: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),         // 100: google.protobuf.Duration
-	(*MachineAssignment)(nil),           // 101: nstance.v1.MachineAssignment
-	(*MachineCredential)(nil),           // 102: nstance.v1.MachineCredential
-	(*MachinePrebuild)(nil),             // 103: nstance.v1.MachinePrebuild
-	(*MachineStatus)(nil),               // 104: nstance.v1.MachineStatus
-	(MachineMode)(0),                    // 105: nstance.v1.MachineMode
-	(*MachineConfigurationVersion)(nil), // 106: nstance.v1.MachineConfigurationVersion
-	(*NodeConfirmed)(nil),               // 107: nstance.v1.NodeConfirmed
-	(*emptypb.Empty)(nil),               // 108: google.protobuf.Empty
+	(*ReadInstanceOutputRequest)(nil),   // 36: nstance.v1.ReadInstanceOutputRequest
+	(*ReadInstanceOutputResponse)(nil),  // 37: nstance.v1.ReadInstanceOutputResponse
+	(*InstanceStatus)(nil),              // 38: nstance.v1.InstanceStatus
+	(*LifeStep)(nil),                    // 39: nstance.v1.LifeStep
+	(*InstanceFile)(nil),                // 40: nstance.v1.InstanceFile
+	(*Hold)(nil),                        // 41: nstance.v1.Hold
+	(*InstanceMachine)(nil),             // 42: nstance.v1.InstanceMachine
+	(*Condemned)(nil),                   // 43: nstance.v1.Condemned
+	(*ListInstancesRequest)(nil),        // 44: nstance.v1.ListInstancesRequest
+	(*ListInstancesResponse)(nil),       // 45: nstance.v1.ListInstancesResponse
+	(*AcknowledgeDrainedRequest)(nil),   // 46: nstance.v1.AcknowledgeDrainedRequest
+	(*GetServerInfoResponse)(nil),       // 47: nstance.v1.GetServerInfoResponse
+	(*Lease)(nil),                       // 48: nstance.v1.Lease
+	(*CallStats)(nil),                   // 49: nstance.v1.CallStats
+	(*SetPauseRequest)(nil),             // 50: nstance.v1.SetPauseRequest
+	(*ClearPauseRequest)(nil),           // 51: nstance.v1.ClearPauseRequest
+	(*Pause)(nil),                       // 52: nstance.v1.Pause
+	(*ExplainRequest)(nil),              // 53: nstance.v1.ExplainRequest
+	(*ExplainResponse)(nil),             // 54: nstance.v1.ExplainResponse
+	(*Condition)(nil),                   // 55: nstance.v1.Condition
+	(*Decision)(nil),                    // 56: nstance.v1.Decision
+	(*ListHeldVMsResponse)(nil),         // 57: nstance.v1.ListHeldVMsResponse
+	(*HeldVM)(nil),                      // 58: nstance.v1.HeldVM
+	(*AdoptVMRequest)(nil),              // 59: nstance.v1.AdoptVMRequest
+	(*SleepTenantRequest)(nil),          // 60: nstance.v1.SleepTenantRequest
+	(*SleepTenantResponse)(nil),         // 61: nstance.v1.SleepTenantResponse
+	(*WakeTenantRequest)(nil),           // 62: nstance.v1.WakeTenantRequest
+	(*WakeTenantResponse)(nil),          // 63: nstance.v1.WakeTenantResponse
+	(*GetTenantStatusRequest)(nil),      // 64: nstance.v1.GetTenantStatusRequest
+	(*TenantStatus)(nil),                // 65: nstance.v1.TenantStatus
+	(*TenantListener)(nil),              // 66: nstance.v1.TenantListener
+	(*GroupEvent)(nil),                  // 67: nstance.v1.GroupEvent
+	(*WatchInstancesRequest)(nil),       // 68: nstance.v1.WatchInstancesRequest
+	(*InstanceEvent)(nil),               // 69: nstance.v1.InstanceEvent
+	(*ErrorEvent)(nil),                  // 70: nstance.v1.ErrorEvent
+	(*GetDemandRequest)(nil),            // 71: nstance.v1.GetDemandRequest
+	(*GetDemandResponse)(nil),           // 72: nstance.v1.GetDemandResponse
+	(*DemandExplanation)(nil),           // 73: nstance.v1.DemandExplanation
+	(*DemandOffer)(nil),                 // 74: nstance.v1.DemandOffer
+	(*DemandNeed)(nil),                  // 75: nstance.v1.DemandNeed
+	(*DemandMachine)(nil),               // 76: nstance.v1.DemandMachine
+	(*DemandDecision)(nil),              // 77: nstance.v1.DemandDecision
+	(*PutAssignmentRequest)(nil),        // 78: nstance.v1.PutAssignmentRequest
+	(*DeleteAssignmentRequest)(nil),     // 79: nstance.v1.DeleteAssignmentRequest
+	(*ConfirmNodeRequest)(nil),          // 80: nstance.v1.ConfirmNodeRequest
+	(*PutPrebuildRequest)(nil),          // 81: nstance.v1.PutPrebuildRequest
+	(*SetHoldRequest)(nil),              // 82: nstance.v1.SetHoldRequest
+	(*ClearHoldRequest)(nil),            // 83: nstance.v1.ClearHoldRequest
+	(*StartOperationRequest)(nil),       // 84: nstance.v1.StartOperationRequest
+	(*GetOperationRequest)(nil),         // 85: nstance.v1.GetOperationRequest
+	(*CancelOperationRequest)(nil),      // 86: nstance.v1.CancelOperationRequest
+	(*OperationStatus)(nil),             // 87: nstance.v1.OperationStatus
+	(*OperationMark)(nil),               // 88: nstance.v1.OperationMark
+	(*WatchMachinesRequest)(nil),        // 89: nstance.v1.WatchMachinesRequest
+	(*MachineEvent)(nil),                // 90: nstance.v1.MachineEvent
+	(*MachineState)(nil),                // 91: nstance.v1.MachineState
+	(*AssignmentState)(nil),             // 92: nstance.v1.AssignmentState
+	nil,                                 // 93: nstance.v1.StringMap.ValuesEntry
+	nil,                                 // 94: nstance.v1.DemandLimits.GpuEntry
+	nil,                                 // 95: nstance.v1.NodeSettings.LabelsEntry
+	nil,                                 // 96: nstance.v1.NodeSettings.ReservedEntry
+	nil,                                 // 97: nstance.v1.GroupStatus.VarsEntry
+	nil,                                 // 98: nstance.v1.GroupStatus.CapacityEntry
+	nil,                                 // 99: nstance.v1.DemandUsage.GpuEntry
+	nil,                                 // 100: nstance.v1.DemandNeed.AmountsEntry
+	nil,                                 // 101: nstance.v1.DemandNeed.MinUnitEntry
+	nil,                                 // 102: nstance.v1.DemandNeed.MissingEntry
+	nil,                                 // 103: nstance.v1.StartOperationRequest.ParametersEntry
+	nil,                                 // 104: nstance.v1.OperationStatus.ResultsEntry
+	(*timestamppb.Timestamp)(nil),       // 105: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),         // 106: google.protobuf.Duration
+	(*MachineAssignment)(nil),           // 107: nstance.v1.MachineAssignment
+	(*MachineCredential)(nil),           // 108: nstance.v1.MachineCredential
+	(*MachinePrebuild)(nil),             // 109: nstance.v1.MachinePrebuild
+	(*MachineStatus)(nil),               // 110: nstance.v1.MachineStatus
+	(MachineMode)(0),                    // 111: nstance.v1.MachineMode
+	(*MachineConfigurationVersion)(nil), // 112: nstance.v1.MachineConfigurationVersion
+	(*NodeConfirmed)(nil),               // 113: nstance.v1.NodeConfirmed
+	(*emptypb.Empty)(nil),               // 114: google.protobuf.Empty
 }
 var file_nstance_v1_operator_proto_depIdxs = []int32{
-	87,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
-	99,  // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
-	99,  // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
+	93,  // 0: nstance.v1.StringMap.values:type_name -> nstance.v1.StringMap.ValuesEntry
+	105, // 1: nstance.v1.RenewCertificateResponse.expires_at:type_name -> google.protobuf.Timestamp
+	105, // 2: nstance.v1.GetConfigStatusResponse.last_modified:type_name -> google.protobuf.Timestamp
 	9,   // 3: nstance.v1.PlanConfigResponse.groups:type_name -> nstance.v1.GroupPlan
 	27,  // 4: nstance.v1.ListGroupsResponse.groups:type_name -> nstance.v1.GroupStatus
 	1,   // 5: nstance.v1.GroupConfig.vars:type_name -> nstance.v1.StringMap
@@ -7699,189 +8274,202 @@ var file_nstance_v1_operator_proto_depIdxs = []int32{
 	20,  // 10: nstance.v1.GroupConfig.node:type_name -> nstance.v1.NodeSettings
 	17,  // 11: nstance.v1.GroupConfig.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	2,   // 12: nstance.v1.DemandSettings.capacity_types:type_name -> nstance.v1.StringList
-	100, // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
-	100, // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
-	100, // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
-	100, // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
+	106, // 13: nstance.v1.DemandSettings.release_hold:type_name -> google.protobuf.Duration
+	106, // 14: nstance.v1.DemandSettings.scale_down_delay:type_name -> google.protobuf.Duration
+	106, // 15: nstance.v1.DemandSettings.min_lifetime:type_name -> google.protobuf.Duration
+	106, // 16: nstance.v1.DemandSettings.join_deadline:type_name -> google.protobuf.Duration
 	13,  // 17: nstance.v1.DemandSettings.limits:type_name -> nstance.v1.DemandLimits
 	14,  // 18: nstance.v1.DemandSettings.reservations:type_name -> nstance.v1.Reservation
 	15,  // 19: nstance.v1.DemandSettings.disruption:type_name -> nstance.v1.DisruptionBudget
 	16,  // 20: nstance.v1.DemandSettings.consolidation:type_name -> nstance.v1.Consolidation
-	88,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
-	100, // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
+	94,  // 21: nstance.v1.DemandLimits.gpu:type_name -> nstance.v1.DemandLimits.GpuEntry
+	106, // 22: nstance.v1.DisruptionBudget.duration:type_name -> google.protobuf.Duration
 	19,  // 23: nstance.v1.InstanceRequirements.vcpu:type_name -> nstance.v1.Range
 	19,  // 24: nstance.v1.InstanceRequirements.memory_gib:type_name -> nstance.v1.Range
 	18,  // 25: nstance.v1.InstanceRequirements.gpu:type_name -> nstance.v1.GpuRequirements
 	19,  // 26: nstance.v1.GpuRequirements.count:type_name -> nstance.v1.Range
 	19,  // 27: nstance.v1.GpuRequirements.memory_gib:type_name -> nstance.v1.Range
-	89,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
+	95,  // 28: nstance.v1.NodeSettings.labels:type_name -> nstance.v1.NodeSettings.LabelsEntry
 	21,  // 29: nstance.v1.NodeSettings.taints:type_name -> nstance.v1.NodeTaint
 	21,  // 30: nstance.v1.NodeSettings.startup_taints:type_name -> nstance.v1.NodeTaint
-	90,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
+	96,  // 31: nstance.v1.NodeSettings.reserved:type_name -> nstance.v1.NodeSettings.ReservedEntry
 	11,  // 32: nstance.v1.UpsertGroupRequest.config:type_name -> nstance.v1.GroupConfig
-	91,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
-	100, // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
-	92,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
+	97,  // 33: nstance.v1.GroupStatus.vars:type_name -> nstance.v1.GroupStatus.VarsEntry
+	106, // 34: nstance.v1.GroupStatus.drain_timeout:type_name -> google.protobuf.Duration
+	98,  // 35: nstance.v1.GroupStatus.capacity:type_name -> nstance.v1.GroupStatus.CapacityEntry
 	29,  // 36: nstance.v1.GroupStatus.gpu:type_name -> nstance.v1.Gpu
 	11,  // 37: nstance.v1.GroupStatus.dynamic:type_name -> nstance.v1.GroupConfig
-	46,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
-	49,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
+	52,  // 38: nstance.v1.GroupStatus.pause:type_name -> nstance.v1.Pause
+	55,  // 39: nstance.v1.GroupStatus.conditions:type_name -> nstance.v1.Condition
 	12,  // 40: nstance.v1.GroupStatus.demand:type_name -> nstance.v1.DemandSettings
 	20,  // 41: nstance.v1.GroupStatus.node:type_name -> nstance.v1.NodeSettings
 	17,  // 42: nstance.v1.GroupStatus.instance_requirements:type_name -> nstance.v1.InstanceRequirements
 	28,  // 43: nstance.v1.GroupStatus.demand_usage:type_name -> nstance.v1.DemandUsage
-	93,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
+	99,  // 44: nstance.v1.DemandUsage.gpu:type_name -> nstance.v1.DemandUsage.GpuEntry
 	1,   // 45: nstance.v1.InstanceConfig.vars:type_name -> nstance.v1.StringMap
 	2,   // 46: nstance.v1.InstanceConfig.load_balancers:type_name -> nstance.v1.StringList
 	30,  // 47: nstance.v1.CreateInstanceRequest.config:type_name -> nstance.v1.InstanceConfig
-	99,  // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
-	99,  // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
-	99,  // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
-	39,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
-	38,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
-	37,  // 53: nstance.v1.InstanceStatus.hold:type_name -> nstance.v1.Hold
-	99,  // 54: nstance.v1.Hold.until:type_name -> google.protobuf.Timestamp
-	99,  // 55: nstance.v1.Hold.since:type_name -> google.protobuf.Timestamp
-	99,  // 56: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
-	36,  // 57: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
-	99,  // 58: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
-	99,  // 59: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
-	99,  // 60: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
-	27,  // 61: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
-	36,  // 62: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
-	49,  // 63: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
-	50,  // 64: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
-	50,  // 65: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
-	99,  // 66: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
-	99,  // 67: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
-	99,  // 68: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	99,  // 69: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
-	52,  // 70: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
-	99,  // 71: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
-	99,  // 72: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
-	99,  // 73: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
-	99,  // 74: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
-	99,  // 75: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
-	60,  // 76: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
-	99,  // 77: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
-	27,  // 78: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
-	99,  // 79: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
-	99,  // 80: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
-	36,  // 81: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
-	99,  // 82: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
-	69,  // 83: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
-	70,  // 84: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
-	71,  // 85: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
-	67,  // 86: nstance.v1.GetDemandResponse.explanation:type_name -> nstance.v1.DemandExplanation
-	99,  // 87: nstance.v1.DemandExplanation.blocked_until:type_name -> google.protobuf.Timestamp
-	68,  // 88: nstance.v1.DemandExplanation.offers:type_name -> nstance.v1.DemandOffer
-	99,  // 89: nstance.v1.DemandOffer.until:type_name -> google.protobuf.Timestamp
-	94,  // 90: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
-	95,  // 91: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
-	96,  // 92: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
-	99,  // 93: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
-	99,  // 94: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
-	101, // 95: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
-	102, // 96: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
-	103, // 97: nstance.v1.PutPrebuildRequest.prebuild:type_name -> nstance.v1.MachinePrebuild
-	99,  // 98: nstance.v1.SetHoldRequest.until:type_name -> google.protobuf.Timestamp
-	97,  // 99: nstance.v1.StartOperationRequest.parameters:type_name -> nstance.v1.StartOperationRequest.ParametersEntry
-	99,  // 100: nstance.v1.StartOperationRequest.deadline:type_name -> google.protobuf.Timestamp
-	0,   // 101: nstance.v1.OperationStatus.state:type_name -> nstance.v1.OperationState
-	98,  // 102: nstance.v1.OperationStatus.results:type_name -> nstance.v1.OperationStatus.ResultsEntry
-	99,  // 103: nstance.v1.OperationStatus.started_at:type_name -> google.protobuf.Timestamp
-	99,  // 104: nstance.v1.OperationStatus.finished_at:type_name -> google.protobuf.Timestamp
-	99,  // 105: nstance.v1.OperationStatus.deadline:type_name -> google.protobuf.Timestamp
-	82,  // 106: nstance.v1.OperationStatus.marks:type_name -> nstance.v1.OperationMark
-	99,  // 107: nstance.v1.OperationMark.at:type_name -> google.protobuf.Timestamp
-	85,  // 108: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
-	104, // 109: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
-	99,  // 110: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
-	86,  // 111: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
-	105, // 112: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
-	106, // 113: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
-	99,  // 114: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
-	107, // 115: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
-	99,  // 116: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
-	3,   // 117: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
-	108, // 118: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
-	108, // 119: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
-	7,   // 120: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
-	108, // 121: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
-	22,  // 122: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
-	22,  // 123: nstance.v1.OperatorService.CheckGroup:input_type -> nstance.v1.UpsertGroupRequest
-	26,  // 124: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
-	24,  // 125: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
-	31,  // 126: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
-	33,  // 127: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
-	35,  // 128: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
-	40,  // 129: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
-	42,  // 130: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
-	108, // 131: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
-	44,  // 132: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
-	45,  // 133: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
-	47,  // 134: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
-	65,  // 135: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
-	108, // 136: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
-	53,  // 137: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
-	54,  // 138: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
-	56,  // 139: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
-	58,  // 140: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
-	72,  // 141: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
-	73,  // 142: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
-	74,  // 143: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
-	75,  // 144: nstance.v1.OperatorService.PutPrebuild:input_type -> nstance.v1.PutPrebuildRequest
-	76,  // 145: nstance.v1.OperatorService.SetHold:input_type -> nstance.v1.SetHoldRequest
-	77,  // 146: nstance.v1.OperatorService.ClearHold:input_type -> nstance.v1.ClearHoldRequest
-	78,  // 147: nstance.v1.OperatorService.StartOperation:input_type -> nstance.v1.StartOperationRequest
-	79,  // 148: nstance.v1.OperatorService.GetOperation:input_type -> nstance.v1.GetOperationRequest
-	80,  // 149: nstance.v1.OperatorService.CancelOperation:input_type -> nstance.v1.CancelOperationRequest
-	108, // 150: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
-	62,  // 151: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
-	108, // 152: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
-	83,  // 153: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
-	4,   // 154: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
-	5,   // 155: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
-	6,   // 156: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
-	8,   // 157: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
-	10,  // 158: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
-	27,  // 159: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
-	23,  // 160: nstance.v1.OperatorService.CheckGroup:output_type -> nstance.v1.CheckGroupResponse
-	108, // 161: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
-	25,  // 162: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
-	32,  // 163: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
-	34,  // 164: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
-	36,  // 165: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
-	41,  // 166: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
-	108, // 167: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
-	43,  // 168: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
-	46,  // 169: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
-	108, // 170: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
-	48,  // 171: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
-	66,  // 172: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
-	51,  // 173: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
-	36,  // 174: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
-	55,  // 175: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
-	57,  // 176: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
-	59,  // 177: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
-	108, // 178: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
-	108, // 179: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
-	108, // 180: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
-	108, // 181: nstance.v1.OperatorService.PutPrebuild:output_type -> google.protobuf.Empty
-	37,  // 182: nstance.v1.OperatorService.SetHold:output_type -> nstance.v1.Hold
-	108, // 183: nstance.v1.OperatorService.ClearHold:output_type -> google.protobuf.Empty
-	81,  // 184: nstance.v1.OperatorService.StartOperation:output_type -> nstance.v1.OperationStatus
-	81,  // 185: nstance.v1.OperatorService.GetOperation:output_type -> nstance.v1.OperationStatus
-	81,  // 186: nstance.v1.OperatorService.CancelOperation:output_type -> nstance.v1.OperationStatus
-	61,  // 187: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
-	63,  // 188: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
-	64,  // 189: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
-	84,  // 190: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
-	154, // [154:191] is the sub-list for method output_type
-	117, // [117:154] is the sub-list for method input_type
-	117, // [117:117] is the sub-list for extension type_name
-	117, // [117:117] is the sub-list for extension extendee
-	0,   // [0:117] is the sub-list for field type_name
+	105, // 48: nstance.v1.InstanceStatus.created_at:type_name -> google.protobuf.Timestamp
+	105, // 49: nstance.v1.InstanceStatus.last_seen:type_name -> google.protobuf.Timestamp
+	105, // 50: nstance.v1.InstanceStatus.registered_at:type_name -> google.protobuf.Timestamp
+	43,  // 51: nstance.v1.InstanceStatus.condemned:type_name -> nstance.v1.Condemned
+	42,  // 52: nstance.v1.InstanceStatus.machine:type_name -> nstance.v1.InstanceMachine
+	41,  // 53: nstance.v1.InstanceStatus.hold:type_name -> nstance.v1.Hold
+	39,  // 54: nstance.v1.InstanceStatus.life:type_name -> nstance.v1.LifeStep
+	40,  // 55: nstance.v1.InstanceStatus.files:type_name -> nstance.v1.InstanceFile
+	105, // 56: nstance.v1.LifeStep.at:type_name -> google.protobuf.Timestamp
+	105, // 57: nstance.v1.InstanceFile.expires_at:type_name -> google.protobuf.Timestamp
+	105, // 58: nstance.v1.InstanceFile.modified_at:type_name -> google.protobuf.Timestamp
+	105, // 59: nstance.v1.Hold.until:type_name -> google.protobuf.Timestamp
+	105, // 60: nstance.v1.Hold.since:type_name -> google.protobuf.Timestamp
+	105, // 61: nstance.v1.Condemned.delete_at:type_name -> google.protobuf.Timestamp
+	38,  // 62: nstance.v1.ListInstancesResponse.instances:type_name -> nstance.v1.InstanceStatus
+	105, // 63: nstance.v1.GetServerInfoResponse.leading_since:type_name -> google.protobuf.Timestamp
+	48,  // 64: nstance.v1.GetServerInfoResponse.lease:type_name -> nstance.v1.Lease
+	49,  // 65: nstance.v1.GetServerInfoResponse.storage:type_name -> nstance.v1.CallStats
+	49,  // 66: nstance.v1.GetServerInfoResponse.provider_calls:type_name -> nstance.v1.CallStats
+	105, // 67: nstance.v1.Lease.renewed_at:type_name -> google.protobuf.Timestamp
+	105, // 68: nstance.v1.Lease.expires_at:type_name -> google.protobuf.Timestamp
+	105, // 69: nstance.v1.SetPauseRequest.until:type_name -> google.protobuf.Timestamp
+	105, // 70: nstance.v1.Pause.until:type_name -> google.protobuf.Timestamp
+	105, // 71: nstance.v1.Pause.since:type_name -> google.protobuf.Timestamp
+	27,  // 72: nstance.v1.ExplainResponse.group:type_name -> nstance.v1.GroupStatus
+	38,  // 73: nstance.v1.ExplainResponse.instance:type_name -> nstance.v1.InstanceStatus
+	55,  // 74: nstance.v1.ExplainResponse.conditions:type_name -> nstance.v1.Condition
+	56,  // 75: nstance.v1.ExplainResponse.decisions:type_name -> nstance.v1.Decision
+	56,  // 76: nstance.v1.ExplainResponse.next:type_name -> nstance.v1.Decision
+	105, // 77: nstance.v1.Condition.since:type_name -> google.protobuf.Timestamp
+	105, // 78: nstance.v1.Condition.until:type_name -> google.protobuf.Timestamp
+	105, // 79: nstance.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	105, // 80: nstance.v1.Decision.not_before:type_name -> google.protobuf.Timestamp
+	58,  // 81: nstance.v1.ListHeldVMsResponse.vms:type_name -> nstance.v1.HeldVM
+	105, // 82: nstance.v1.HeldVM.since:type_name -> google.protobuf.Timestamp
+	105, // 83: nstance.v1.HeldVM.created_at:type_name -> google.protobuf.Timestamp
+	105, // 84: nstance.v1.SleepTenantRequest.wake_at:type_name -> google.protobuf.Timestamp
+	105, // 85: nstance.v1.SleepTenantResponse.wake_at:type_name -> google.protobuf.Timestamp
+	105, // 86: nstance.v1.TenantStatus.wake_at:type_name -> google.protobuf.Timestamp
+	66,  // 87: nstance.v1.TenantStatus.listeners:type_name -> nstance.v1.TenantListener
+	105, // 88: nstance.v1.TenantListener.idle_since:type_name -> google.protobuf.Timestamp
+	27,  // 89: nstance.v1.GroupEvent.group:type_name -> nstance.v1.GroupStatus
+	105, // 90: nstance.v1.InstanceEvent.unhealthy_at:type_name -> google.protobuf.Timestamp
+	105, // 91: nstance.v1.InstanceEvent.delete_at:type_name -> google.protobuf.Timestamp
+	38,  // 92: nstance.v1.InstanceEvent.instance:type_name -> nstance.v1.InstanceStatus
+	105, // 93: nstance.v1.ErrorEvent.timestamp:type_name -> google.protobuf.Timestamp
+	75,  // 94: nstance.v1.GetDemandResponse.needs:type_name -> nstance.v1.DemandNeed
+	76,  // 95: nstance.v1.GetDemandResponse.machines:type_name -> nstance.v1.DemandMachine
+	77,  // 96: nstance.v1.GetDemandResponse.planned:type_name -> nstance.v1.DemandDecision
+	73,  // 97: nstance.v1.GetDemandResponse.explanation:type_name -> nstance.v1.DemandExplanation
+	105, // 98: nstance.v1.DemandExplanation.blocked_until:type_name -> google.protobuf.Timestamp
+	74,  // 99: nstance.v1.DemandExplanation.offers:type_name -> nstance.v1.DemandOffer
+	105, // 100: nstance.v1.DemandOffer.until:type_name -> google.protobuf.Timestamp
+	100, // 101: nstance.v1.DemandNeed.amounts:type_name -> nstance.v1.DemandNeed.AmountsEntry
+	101, // 102: nstance.v1.DemandNeed.min_unit:type_name -> nstance.v1.DemandNeed.MinUnitEntry
+	102, // 103: nstance.v1.DemandNeed.missing:type_name -> nstance.v1.DemandNeed.MissingEntry
+	105, // 104: nstance.v1.DemandNeed.missing_since:type_name -> google.protobuf.Timestamp
+	105, // 105: nstance.v1.DemandMachine.surplus_since:type_name -> google.protobuf.Timestamp
+	107, // 106: nstance.v1.PutAssignmentRequest.assignment:type_name -> nstance.v1.MachineAssignment
+	108, // 107: nstance.v1.PutAssignmentRequest.credential:type_name -> nstance.v1.MachineCredential
+	109, // 108: nstance.v1.PutPrebuildRequest.prebuild:type_name -> nstance.v1.MachinePrebuild
+	105, // 109: nstance.v1.SetHoldRequest.until:type_name -> google.protobuf.Timestamp
+	103, // 110: nstance.v1.StartOperationRequest.parameters:type_name -> nstance.v1.StartOperationRequest.ParametersEntry
+	105, // 111: nstance.v1.StartOperationRequest.deadline:type_name -> google.protobuf.Timestamp
+	0,   // 112: nstance.v1.OperationStatus.state:type_name -> nstance.v1.OperationState
+	104, // 113: nstance.v1.OperationStatus.results:type_name -> nstance.v1.OperationStatus.ResultsEntry
+	105, // 114: nstance.v1.OperationStatus.started_at:type_name -> google.protobuf.Timestamp
+	105, // 115: nstance.v1.OperationStatus.finished_at:type_name -> google.protobuf.Timestamp
+	105, // 116: nstance.v1.OperationStatus.deadline:type_name -> google.protobuf.Timestamp
+	88,  // 117: nstance.v1.OperationStatus.marks:type_name -> nstance.v1.OperationMark
+	105, // 118: nstance.v1.OperationMark.at:type_name -> google.protobuf.Timestamp
+	91,  // 119: nstance.v1.MachineEvent.machine:type_name -> nstance.v1.MachineState
+	110, // 120: nstance.v1.MachineState.status:type_name -> nstance.v1.MachineStatus
+	105, // 121: nstance.v1.MachineState.reported_at:type_name -> google.protobuf.Timestamp
+	92,  // 122: nstance.v1.MachineState.assignment:type_name -> nstance.v1.AssignmentState
+	111, // 123: nstance.v1.AssignmentState.mode:type_name -> nstance.v1.MachineMode
+	112, // 124: nstance.v1.AssignmentState.configuration:type_name -> nstance.v1.MachineConfigurationVersion
+	105, // 125: nstance.v1.AssignmentState.at:type_name -> google.protobuf.Timestamp
+	113, // 126: nstance.v1.AssignmentState.confirmed:type_name -> nstance.v1.NodeConfirmed
+	105, // 127: nstance.v1.AssignmentState.confirmed_at:type_name -> google.protobuf.Timestamp
+	3,   // 128: nstance.v1.OperatorService.RenewCertificate:input_type -> nstance.v1.RenewCertificateRequest
+	114, // 129: nstance.v1.OperatorService.GetConfigStatus:input_type -> google.protobuf.Empty
+	114, // 130: nstance.v1.OperatorService.RefreshConfig:input_type -> google.protobuf.Empty
+	7,   // 131: nstance.v1.OperatorService.PlanConfig:input_type -> nstance.v1.PlanConfigRequest
+	114, // 132: nstance.v1.OperatorService.ListGroups:input_type -> google.protobuf.Empty
+	22,  // 133: nstance.v1.OperatorService.UpsertGroup:input_type -> nstance.v1.UpsertGroupRequest
+	22,  // 134: nstance.v1.OperatorService.CheckGroup:input_type -> nstance.v1.UpsertGroupRequest
+	26,  // 135: nstance.v1.OperatorService.DeleteGroup:input_type -> nstance.v1.DeleteGroupRequest
+	24,  // 136: nstance.v1.OperatorService.ConfirmGroups:input_type -> nstance.v1.ConfirmGroupsRequest
+	31,  // 137: nstance.v1.OperatorService.CreateInstance:input_type -> nstance.v1.CreateInstanceRequest
+	33,  // 138: nstance.v1.OperatorService.DeleteInstance:input_type -> nstance.v1.DeleteInstanceRequest
+	35,  // 139: nstance.v1.OperatorService.GetInstanceStatus:input_type -> nstance.v1.GetInstanceStatusRequest
+	36,  // 140: nstance.v1.OperatorService.ReadInstanceOutput:input_type -> nstance.v1.ReadInstanceOutputRequest
+	44,  // 141: nstance.v1.OperatorService.ListInstances:input_type -> nstance.v1.ListInstancesRequest
+	46,  // 142: nstance.v1.OperatorService.AcknowledgeDrained:input_type -> nstance.v1.AcknowledgeDrainedRequest
+	114, // 143: nstance.v1.OperatorService.GetServerInfo:input_type -> google.protobuf.Empty
+	50,  // 144: nstance.v1.OperatorService.SetPause:input_type -> nstance.v1.SetPauseRequest
+	51,  // 145: nstance.v1.OperatorService.ClearPause:input_type -> nstance.v1.ClearPauseRequest
+	53,  // 146: nstance.v1.OperatorService.Explain:input_type -> nstance.v1.ExplainRequest
+	71,  // 147: nstance.v1.OperatorService.GetDemand:input_type -> nstance.v1.GetDemandRequest
+	114, // 148: nstance.v1.OperatorService.ListHeldVMs:input_type -> google.protobuf.Empty
+	59,  // 149: nstance.v1.OperatorService.AdoptVM:input_type -> nstance.v1.AdoptVMRequest
+	60,  // 150: nstance.v1.OperatorService.SleepTenant:input_type -> nstance.v1.SleepTenantRequest
+	62,  // 151: nstance.v1.OperatorService.WakeTenant:input_type -> nstance.v1.WakeTenantRequest
+	64,  // 152: nstance.v1.OperatorService.GetTenantStatus:input_type -> nstance.v1.GetTenantStatusRequest
+	78,  // 153: nstance.v1.OperatorService.PutAssignment:input_type -> nstance.v1.PutAssignmentRequest
+	79,  // 154: nstance.v1.OperatorService.DeleteAssignment:input_type -> nstance.v1.DeleteAssignmentRequest
+	80,  // 155: nstance.v1.OperatorService.ConfirmNode:input_type -> nstance.v1.ConfirmNodeRequest
+	81,  // 156: nstance.v1.OperatorService.PutPrebuild:input_type -> nstance.v1.PutPrebuildRequest
+	82,  // 157: nstance.v1.OperatorService.SetHold:input_type -> nstance.v1.SetHoldRequest
+	83,  // 158: nstance.v1.OperatorService.ClearHold:input_type -> nstance.v1.ClearHoldRequest
+	84,  // 159: nstance.v1.OperatorService.StartOperation:input_type -> nstance.v1.StartOperationRequest
+	85,  // 160: nstance.v1.OperatorService.GetOperation:input_type -> nstance.v1.GetOperationRequest
+	86,  // 161: nstance.v1.OperatorService.CancelOperation:input_type -> nstance.v1.CancelOperationRequest
+	114, // 162: nstance.v1.OperatorService.WatchGroups:input_type -> google.protobuf.Empty
+	68,  // 163: nstance.v1.OperatorService.WatchInstances:input_type -> nstance.v1.WatchInstancesRequest
+	114, // 164: nstance.v1.OperatorService.WatchErrors:input_type -> google.protobuf.Empty
+	89,  // 165: nstance.v1.OperatorService.WatchMachines:input_type -> nstance.v1.WatchMachinesRequest
+	4,   // 166: nstance.v1.OperatorService.RenewCertificate:output_type -> nstance.v1.RenewCertificateResponse
+	5,   // 167: nstance.v1.OperatorService.GetConfigStatus:output_type -> nstance.v1.GetConfigStatusResponse
+	6,   // 168: nstance.v1.OperatorService.RefreshConfig:output_type -> nstance.v1.RefreshConfigResponse
+	8,   // 169: nstance.v1.OperatorService.PlanConfig:output_type -> nstance.v1.PlanConfigResponse
+	10,  // 170: nstance.v1.OperatorService.ListGroups:output_type -> nstance.v1.ListGroupsResponse
+	27,  // 171: nstance.v1.OperatorService.UpsertGroup:output_type -> nstance.v1.GroupStatus
+	23,  // 172: nstance.v1.OperatorService.CheckGroup:output_type -> nstance.v1.CheckGroupResponse
+	114, // 173: nstance.v1.OperatorService.DeleteGroup:output_type -> google.protobuf.Empty
+	25,  // 174: nstance.v1.OperatorService.ConfirmGroups:output_type -> nstance.v1.ConfirmGroupsResponse
+	32,  // 175: nstance.v1.OperatorService.CreateInstance:output_type -> nstance.v1.CreateInstanceResponse
+	34,  // 176: nstance.v1.OperatorService.DeleteInstance:output_type -> nstance.v1.DeleteInstanceResponse
+	38,  // 177: nstance.v1.OperatorService.GetInstanceStatus:output_type -> nstance.v1.InstanceStatus
+	37,  // 178: nstance.v1.OperatorService.ReadInstanceOutput:output_type -> nstance.v1.ReadInstanceOutputResponse
+	45,  // 179: nstance.v1.OperatorService.ListInstances:output_type -> nstance.v1.ListInstancesResponse
+	114, // 180: nstance.v1.OperatorService.AcknowledgeDrained:output_type -> google.protobuf.Empty
+	47,  // 181: nstance.v1.OperatorService.GetServerInfo:output_type -> nstance.v1.GetServerInfoResponse
+	52,  // 182: nstance.v1.OperatorService.SetPause:output_type -> nstance.v1.Pause
+	114, // 183: nstance.v1.OperatorService.ClearPause:output_type -> google.protobuf.Empty
+	54,  // 184: nstance.v1.OperatorService.Explain:output_type -> nstance.v1.ExplainResponse
+	72,  // 185: nstance.v1.OperatorService.GetDemand:output_type -> nstance.v1.GetDemandResponse
+	57,  // 186: nstance.v1.OperatorService.ListHeldVMs:output_type -> nstance.v1.ListHeldVMsResponse
+	38,  // 187: nstance.v1.OperatorService.AdoptVM:output_type -> nstance.v1.InstanceStatus
+	61,  // 188: nstance.v1.OperatorService.SleepTenant:output_type -> nstance.v1.SleepTenantResponse
+	63,  // 189: nstance.v1.OperatorService.WakeTenant:output_type -> nstance.v1.WakeTenantResponse
+	65,  // 190: nstance.v1.OperatorService.GetTenantStatus:output_type -> nstance.v1.TenantStatus
+	114, // 191: nstance.v1.OperatorService.PutAssignment:output_type -> google.protobuf.Empty
+	114, // 192: nstance.v1.OperatorService.DeleteAssignment:output_type -> google.protobuf.Empty
+	114, // 193: nstance.v1.OperatorService.ConfirmNode:output_type -> google.protobuf.Empty
+	114, // 194: nstance.v1.OperatorService.PutPrebuild:output_type -> google.protobuf.Empty
+	41,  // 195: nstance.v1.OperatorService.SetHold:output_type -> nstance.v1.Hold
+	114, // 196: nstance.v1.OperatorService.ClearHold:output_type -> google.protobuf.Empty
+	87,  // 197: nstance.v1.OperatorService.StartOperation:output_type -> nstance.v1.OperationStatus
+	87,  // 198: nstance.v1.OperatorService.GetOperation:output_type -> nstance.v1.OperationStatus
+	87,  // 199: nstance.v1.OperatorService.CancelOperation:output_type -> nstance.v1.OperationStatus
+	67,  // 200: nstance.v1.OperatorService.WatchGroups:output_type -> nstance.v1.GroupEvent
+	69,  // 201: nstance.v1.OperatorService.WatchInstances:output_type -> nstance.v1.InstanceEvent
+	70,  // 202: nstance.v1.OperatorService.WatchErrors:output_type -> nstance.v1.ErrorEvent
+	90,  // 203: nstance.v1.OperatorService.WatchMachines:output_type -> nstance.v1.MachineEvent
+	166, // [166:204] is the sub-list for method output_type
+	128, // [128:166] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_nstance_v1_operator_proto_init() }
@@ -7900,23 +8488,23 @@ func file_nstance_v1_operator_proto_init() {
 	file_nstance_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[29].OneofWrappers = []any{}
 	file_nstance_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[46].OneofWrappers = []any{
+	file_nstance_v1_operator_proto_msgTypes[37].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[52].OneofWrappers = []any{
 		(*ExplainRequest_Group)(nil),
 		(*ExplainRequest_InstanceId)(nil),
 	}
-	file_nstance_v1_operator_proto_msgTypes[55].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[56].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[63].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[71].OneofWrappers = []any{}
-	file_nstance_v1_operator_proto_msgTypes[72].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[61].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[62].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[69].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[77].OneofWrappers = []any{}
+	file_nstance_v1_operator_proto_msgTypes[78].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nstance_v1_operator_proto_rawDesc), len(file_nstance_v1_operator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   98,
+			NumMessages:   104,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,7 @@ const (
 	OperatorService_CreateInstance_FullMethodName     = "/nstance.v1.OperatorService/CreateInstance"
 	OperatorService_DeleteInstance_FullMethodName     = "/nstance.v1.OperatorService/DeleteInstance"
 	OperatorService_GetInstanceStatus_FullMethodName  = "/nstance.v1.OperatorService/GetInstanceStatus"
+	OperatorService_ReadInstanceOutput_FullMethodName = "/nstance.v1.OperatorService/ReadInstanceOutput"
 	OperatorService_ListInstances_FullMethodName      = "/nstance.v1.OperatorService/ListInstances"
 	OperatorService_AcknowledgeDrained_FullMethodName = "/nstance.v1.OperatorService/AcknowledgeDrained"
 	OperatorService_GetServerInfo_FullMethodName      = "/nstance.v1.OperatorService/GetServerInfo"
@@ -113,6 +114,13 @@ type OperatorServiceClient interface {
 	DeleteInstance(ctx context.Context, in *DeleteInstanceRequest, opts ...grpc.CallOption) (*DeleteInstanceResponse, error)
 	// GetInstanceStatus returns one instance.
 	GetInstanceStatus(ctx context.Context, in *GetInstanceStatusRequest, opts ...grpc.CallOption) (*InstanceStatus, error)
+	// ReadInstanceOutput returns the end of what the machine of an instance has written, as far as the provider keeps
+	// that. Nonces, user data and private keys are masked, and nothing is in it that a terminal
+	// obeys. Not for viewers. FailedPrecondition: the provider has not what is asked for (reason
+	// `NO_OUTPUT`), the instance has no machine (`NO_MACHINE`), the server may not read it
+	// (`OUTPUT_REFUSED`), or its user data is not known any more, so that it could not be masked
+	// (`USER_DATA_UNKNOWN`); InvalidArgument: the source is none.
+	ReadInstanceOutput(ctx context.Context, in *ReadInstanceOutputRequest, opts ...grpc.CallOption) (*ReadInstanceOutputResponse, error)
 	// ListInstances returns the instances of the tenant in pages, deleted ones left out.
 	ListInstances(ctx context.Context, in *ListInstancesRequest, opts ...grpc.CallOption) (*ListInstancesResponse, error)
 	// AcknowledgeDrained says that the work has left an instance, which is then deleted
@@ -344,6 +352,16 @@ func (c *operatorServiceClient) GetInstanceStatus(ctx context.Context, in *GetIn
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(InstanceStatus)
 	err := c.cc.Invoke(ctx, OperatorService_GetInstanceStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ReadInstanceOutput(ctx context.Context, in *ReadInstanceOutputRequest, opts ...grpc.CallOption) (*ReadInstanceOutputResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadInstanceOutputResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ReadInstanceOutput_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -690,6 +708,13 @@ type OperatorServiceServer interface {
 	DeleteInstance(context.Context, *DeleteInstanceRequest) (*DeleteInstanceResponse, error)
 	// GetInstanceStatus returns one instance.
 	GetInstanceStatus(context.Context, *GetInstanceStatusRequest) (*InstanceStatus, error)
+	// ReadInstanceOutput returns the end of what the machine of an instance has written, as far as the provider keeps
+	// that. Nonces, user data and private keys are masked, and nothing is in it that a terminal
+	// obeys. Not for viewers. FailedPrecondition: the provider has not what is asked for (reason
+	// `NO_OUTPUT`), the instance has no machine (`NO_MACHINE`), the server may not read it
+	// (`OUTPUT_REFUSED`), or its user data is not known any more, so that it could not be masked
+	// (`USER_DATA_UNKNOWN`); InvalidArgument: the source is none.
+	ReadInstanceOutput(context.Context, *ReadInstanceOutputRequest) (*ReadInstanceOutputResponse, error)
 	// ListInstances returns the instances of the tenant in pages, deleted ones left out.
 	ListInstances(context.Context, *ListInstancesRequest) (*ListInstancesResponse, error)
 	// AcknowledgeDrained says that the work has left an instance, which is then deleted
@@ -842,6 +867,9 @@ func (UnimplementedOperatorServiceServer) DeleteInstance(context.Context, *Delet
 }
 func (UnimplementedOperatorServiceServer) GetInstanceStatus(context.Context, *GetInstanceStatusRequest) (*InstanceStatus, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetInstanceStatus not implemented")
+}
+func (UnimplementedOperatorServiceServer) ReadInstanceOutput(context.Context, *ReadInstanceOutputRequest) (*ReadInstanceOutputResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadInstanceOutput not implemented")
 }
 func (UnimplementedOperatorServiceServer) ListInstances(context.Context, *ListInstancesRequest) (*ListInstancesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListInstances not implemented")
@@ -1151,6 +1179,24 @@ func _OperatorService_GetInstanceStatus_Handler(srv interface{}, ctx context.Con
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OperatorServiceServer).GetInstanceStatus(ctx, req.(*GetInstanceStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ReadInstanceOutput_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadInstanceOutputRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ReadInstanceOutput(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ReadInstanceOutput_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ReadInstanceOutput(ctx, req.(*ReadInstanceOutputRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1631,6 +1677,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetInstanceStatus",
 			Handler:    _OperatorService_GetInstanceStatus_Handler,
+		},
+		{
+			MethodName: "ReadInstanceOutput",
+			Handler:    _OperatorService_ReadInstanceOutput_Handler,
 		},
 		{
 			MethodName: "ListInstances",

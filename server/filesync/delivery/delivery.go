@@ -23,6 +23,11 @@ type File struct {
 // Certificate reports whether the file is one.
 func (f File) Certificate() bool { return f.Key != "" }
 
+// is reports whether a file that is no certificate stands as it is to be, as far as its status tells.
+func (f File) is(s Status) bool {
+	return s.inPlace() && (f.Version == "" || s.Digest == "" || s.Digest == f.Version)
+}
+
 // Wanted is what a machine should have. Files are in order of their names.
 type Wanted struct {
 	Hash  string // of the runtime configuration
@@ -80,6 +85,15 @@ func pause(tries int) time.Duration {
 		return 0
 	}
 	return min(firstPause<<min(tries-1, 10), longestPause)
+}
+
+// EndsAt is the end of a certificate that was issued at a time.
+func (f File) EndsAt(issued time.Time) time.Time {
+	end := issued.Add(f.Life)
+	if !f.Until.IsZero() && f.Until.Before(end) {
+		return f.Until
+	}
+	return end
 }
 
 // RenewAt is the moment at which a certificate that was issued at a time is due to be

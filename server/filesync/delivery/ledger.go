@@ -85,6 +85,18 @@ func (l *Ledger) Heard(r Report, now time.Time) {
 	}
 }
 
+// Standing returns what was last reported of a file of w, and whether it is the file as it is to
+// be now.
+func (l *Ledger) Standing(w Wanted, f File, now time.Time) (s Status, current bool) {
+	s, _ = l.report.Files.Find(f.Name)
+	if !f.Certificate() {
+		return s, l.report.Hash == w.Hash && f.is(s)
+	}
+	p := planning{ledger: l, now: now}
+	_, lacking := p.lacksCertificate(f)
+	return s, !f.NoKey && !lacking
+}
+
 // Reported returns the files of the last report, on whatever stream it came.
 func (l *Ledger) Reported() Statuses { return l.report.Files }
 

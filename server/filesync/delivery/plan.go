@@ -72,7 +72,7 @@ func (p *planning) content(f File) {
 		return
 	case status.Error != "":
 		reason = Failed
-	case status.inPlace() && (f.Version == "" || status.Digest == "" || status.Digest == f.Version):
+	case f.is(status):
 		return
 	case status.inPlace():
 		reason = Changed

@@ -75,6 +75,17 @@ func (s Statuses) Find(name string) (Status, bool) {
 	return s.files[i].status(), true
 }
 
+// All yields the status of each file, by name.
+func (s Statuses) All() iter.Seq2[string, Status] {
+	return func(yield func(string, Status) bool) {
+		for _, f := range s.files {
+			if !yield(f.name.Value(), f.status()) {
+				return
+			}
+		}
+	}
+}
+
 // Differ returns the names of the files whose status is not the one in old, those that
 // only one of both has included; nil if there are none.
 func (s Statuses) Differ(old Statuses) (names []string) {
