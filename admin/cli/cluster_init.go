@@ -12,6 +12,7 @@ import (
 
 func newClusterInitCommand(env *Env, settings *clusterops.Settings) *cobra.Command {
 	var id string
+	var dry bool
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Create the CA and the nonce key of a cluster, if it has none",
@@ -23,18 +24,22 @@ changes nothing that is there, and may be repeated.`,
 		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return initCluster(cmd.Context(), env, settings, id)
+			return initCluster(cmd.Context(), env, settings, id, dry)
 		},
 	}
 	cmd.Flags().StringVar(&id, "cluster-id", "", "`ID` of the cluster")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be made")
 	_ = cmd.MarkFlagRequired("cluster-id")
 	return cmd
 }
 
-func initCluster(ctx context.Context, env *Env, settings *clusterops.Settings, id string) error {
+func initCluster(ctx context.Context, env *Env, settings *clusterops.Settings, id string, dry bool) error {
 	cluster, _, err := openCluster(ctx, settings, id)
 	if err != nil {
 		return err
+	}
+	if dry {
+		return planInit(ctx, env, cluster, id)
 	}
 	done, err := cluster.Init(ctx, id, env.Now())
 	if err != nil {
@@ -51,4 +56,23 @@ func madeOrFound(made bool) string {
 		return "made"
 	}
 	return "was there"
+}
+
+func planInit(ctx context.Context, env *Env, cluster *clusterops.Cluster, id string) error {
+	plan, err := cluster.PlanInit(ctx, id, env.Now())
+	if err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		name string
+		made bool
+	}{{"authority", plan.CAMade}, {"nonce key", plan.NonceMade}} {
+		what := "is there"
+		if part.made {
+			what = "would be made"
+		}
+		fmt.Fprintf(env.Out, "%s of cluster %s: %s\n", part.name, id, what)
+	}
+	fmt.Fprintln(env.Err, "dry run: nothing was done")
+	return nil
 }

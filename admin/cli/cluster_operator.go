@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -21,7 +22,7 @@ type registerFlags struct {
 	publicKeyFile string
 	outputDir     string
 	ttlHours      int
-	force         bool
+	force, dryRun bool
 }
 
 func newClusterRegisterOperatorCommand(env *Env, settings *clusterops.Settings) *cobra.Command {
@@ -49,6 +50,7 @@ identity.key are what --identity-dir wants.`,
 	f.StringVar(&register.publicKeyFile, "public-key-file", "", "`FILE` with the operator's Ed25519 public key, PEM (default: a new key pair)")
 	f.StringVar(&register.outputDir, "output-dir", "", "`DIR` for the files (default: a private temporary folder)")
 	f.IntVar(&register.ttlHours, "cert-ttl-hours", int(pki.DefaultOperatorTTL/time.Hour), "how many `HOURS` the certificate is good")
+	f.BoolVar(&register.dryRun, "dry-run", false, "only check it, and say who would be registered")
 	f.BoolVar(&register.force, "force", false, "replace an identity that is in the folder")
 	return cmd
 }
@@ -77,6 +79,14 @@ func registerOperator(ctx context.Context, env *Env, settings *clusterops.Settin
 		return err
 	}
 	request.ClusterID = id
+	if register.dryRun {
+		if err := cluster.CheckOperator(ctx, request); err != nil {
+			return err
+		}
+		fmt.Fprintf(env.Out, "%s %s of tenant %s in cluster %s would be registered\n", role, cmp.Or(request.ID, "with a new id"), request.Tenant, id)
+		fmt.Fprintln(env.Err, "dry run: nothing was done")
+		return nil
+	}
 	// Where the files can't go is found out before the operator is registered.
 	dir, err := identityOutput(env, register)
 	if err != nil {

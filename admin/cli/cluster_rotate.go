@@ -18,6 +18,7 @@ const (
 
 func newClusterRotateKeyCommand(env *Env, settings *clusterops.Settings) *cobra.Command {
 	var which string
+	var dry bool
 	rotation := clusterops.NonceRotation{}
 	cmd := &cobra.Command{
 		Use:   "rotate-key",
@@ -39,7 +40,7 @@ Both may be interrupted, and go on when they are called again.`,
 		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return rotateKey(cmd.Context(), env, settings, which, rotation)
+			return rotateKey(cmd.Context(), env, settings, which, rotation, dry)
 		},
 	}
 	f := cmd.Flags()
@@ -47,12 +48,13 @@ Both may be interrupted, and go on when they are called again.`,
 	f.DurationVar(&rotation.Settle, "settle", 3*time.Minute, "how long servers have to learn a new nonce key; they look once a minute")
 	f.DurationVar(&rotation.Keep, "keep-old", 24*time.Hour, "how long an old nonce key still verifies: longer than any nonce lives")
 	f.BoolVar(&rotation.PruneOnly, "prune", false, "only remove nonce keys that are old enough")
+	f.BoolVar(&dry, "dry-run", false, "only say what would be changed")
 	_ = cmd.MarkFlagRequired("key")
 	_ = cmd.RegisterFlagCompletionFunc("key", cobra.FixedCompletions([]string{encryptionKey, nonceKey}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func rotateKey(ctx context.Context, env *Env, settings *clusterops.Settings, which string, rotation clusterops.NonceRotation) error {
+func rotateKey(ctx context.Context, env *Env, settings *clusterops.Settings, which string, rotation clusterops.NonceRotation, dry bool) error {
 	if which != encryptionKey && which != nonceKey {
 		return usagef("--key %q must be %s or %s", which, encryptionKey, nonceKey)
 	}
@@ -63,7 +65,10 @@ func rotateKey(ctx context.Context, env *Env, settings *clusterops.Settings, whi
 	if err != nil {
 		return err
 	}
-	if which == nonceKey {
+	switch {
+	case dry:
+		return planRotation(ctx, env, cluster, which, rotation)
+	case which == nonceKey:
 		return rotateNonce(ctx, env, cluster, rotation)
 	}
 	count, changed := 0, 0
@@ -79,6 +84,31 @@ func rotateKey(ctx context.Context, env *Env, settings *clusterops.Settings, whi
 	}
 	fmt.Fprintf(env.Out, "%d of %d secrets changed; the first key opens all of them\n", changed, count)
 	return nil
+}
+
+// planRotation says what a change of a key would do.
+func planRotation(ctx context.Context, env *Env, cluster *clusterops.Cluster, which string, rotation clusterops.NonceRotation) (err error) {
+	if which == nonceKey {
+		rotation.Now = env.Now
+		rotation.Log = func(step string) { fmt.Fprintln(env.Out, step) }
+		err = cluster.PlanRotateNonce(ctx, rotation)
+	} else {
+		count, changes := 0, 0
+		err = cluster.PlanRotateEncryption(ctx, func(name string, would bool) {
+			count++
+			if would {
+				changes++
+				fmt.Fprintf(env.Out, "%s: would be sealed with the first key\n", name)
+			}
+		})
+		if err == nil {
+			fmt.Fprintf(env.Out, "%d of %d secrets would be changed\n", changes, count)
+		}
+	}
+	if err == nil {
+		fmt.Fprintln(env.Err, "dry run: nothing was done")
+	}
+	return err
 }
 
 func rotateNonce(ctx context.Context, env *Env, cluster *clusterops.Cluster, rotation clusterops.NonceRotation) error {

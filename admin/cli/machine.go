@@ -44,6 +44,7 @@ func newMachineListCommand(env *Env, flags *kubeFlags) *cobra.Command {
 from, DESIRED what a repave now would build, and WAITS why a machine has no
 configuration; -o wide says what to do about it.`,
 		Example: `  nstance-admin machine list
+  nstance-admin machine list --sort-by .metadata.creationTimestamp
   nstance-admin machine list -l hosts.nstance.dev/group=gpu -o wide
   nstance-admin machine list --watch -o json`,
 		Args:              usedArgs,
@@ -68,7 +69,7 @@ configuration; -o wide says what to do about it.`,
 			return printObjects(env, format, hostsv1.KindHostMachine, view, pointers(all.Items))
 		},
 	}
-	addOutputFlag(cmd, &format)
+	addListFlags(cmd, &format)
 	addWatchFlag(cmd, &watch)
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only the machines whose labels match this `SELECTOR`, as for kubectl")
 	return cmd
@@ -121,7 +122,7 @@ func pointers[T any](list []T) []*T {
 }
 
 func newMachineOpCommand(env *Env, flags *kubeFlags) *cobra.Command {
-	o, wait := hostops.Request{}, false
+	o, wait, dry := hostops.Request{}, false, false
 	cmd := &cobra.Command{
 		Use:   "op OPERATION",
 		Short: "Ask for an operation on a machine, or on all that a selector matches",
@@ -143,6 +144,13 @@ waiting alone.`,
 			if err != nil {
 				return err
 			}
+			if dry { // the API server checks it as it would check the real one
+				if err := api.Create(cmd.Context(), op, client.DryRunAll); err != nil {
+					return err
+				}
+				fmt.Fprintf(env.Out, "operation %s: would be asked for (dry run: nothing was done)\n", op.Spec.OperationName)
+				return nil
+			}
 			if err := api.Create(cmd.Context(), op); err != nil {
 				return err
 			}
@@ -163,6 +171,8 @@ waiting alone.`,
 	f.DurationVar(&o.Timeout, "operation-timeout", 0, "time that it may take from the claim on (default: by its name)")
 	f.DurationVar(&o.TTL, "ttl", -1, "delete the object so long after its end (default: keep it)")
 	f.BoolVar(&wait, "wait", false, "wait until it has ended, and say how far it is")
+	f.BoolVar(&dry, "dry-run", false, "have the API server check the operation, and ask for nothing")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	_ = cmd.RegisterFlagCompletionFunc("machine", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 		return completeObjects(env, flags, machineNames)(cmd, nil, text)
 	})
@@ -216,7 +226,7 @@ says it in full. An operation on a selector is followed by those of its machines
 			return printObjects(env, format, hostsv1.KindMachineOperation, view, pointers(all.Items))
 		},
 	}
-	addOutputFlag(cmd, &format)
+	addListFlags(cmd, &format)
 	addWatchFlag(cmd, &watch)
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "only the operations whose labels match this `SELECTOR`, as for kubectl")
 	return cmd
@@ -263,6 +273,7 @@ the operations of its machines that are not complete.`,
 }
 
 func newOperationCancelCommand(env *Env, flags *kubeFlags) *cobra.Command {
+	dry := false
 	cmd := &cobra.Command{
 		Use:   "cancel OPERATION...",
 		Short: "Cancel operations that are not claimed",
@@ -280,11 +291,12 @@ go on.`,
 			}
 			var failed failures
 			for _, name := range args {
-				failed.add(hostops.Cancel(cmd.Context(), env.Out, api, name))
+				failed.add(hostops.Cancel(cmd.Context(), env.Out, api, name, dry))
 			}
 			return failed.err()
 		},
 	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be cancelled")
 	return cmd
 }
 

@@ -57,7 +57,7 @@ machine was assigned to; MACHINES are those that would be built from it.`,
 			return printObjects(env, format, hostsv1.KindMachineConfiguration, view, pointers(all.Items))
 		},
 	}
-	addOutputFlag(cmd, &format)
+	addListFlags(cmd, &format)
 	addWatchFlag(cmd, &watch)
 	return cmd
 }

@@ -65,9 +65,29 @@ func TestOperationCommandsInEveryFormat(t *testing.T) {
 	}
 }
 
+// Lists of objects of Kubernetes are sorted as those of the servers are.
+func TestObjectsAreSorted(t *testing.T) {
+	c, _ := operationsConsole(t)
+	states := func(args ...string) []string {
+		return strings.Fields(c.ok(t, append([]string{"operation", "list", "-o", "jsonpath={.items[*].status.state}"}, args...)...))
+	}
+	if got := states("--sort-by", ".status.state"); len(got) < 3 || !slices.IsSorted(got) || slices.IsSorted(states()) {
+		t.Errorf("sorted by their states these are %q, and otherwise %q", got, states())
+	}
+	for _, list := range []string{"machine", "mcfg", "operation"} {
+		if got := c.ok(t, list, "list", "--no-headers", "--sort-by", ".metadata.name"); strings.Contains(got, "NAME") {
+			t.Errorf("%s list without headers: %q", list, got)
+		}
+	}
+}
+
 // M78: what nobody has begun is cancelled, and nothing else is.
 func TestM78_Cancel(t *testing.T) {
 	c, s := operationsConsole(t)
+	dry := "operation waits: would be cancelled (dry run: nothing was done)\noperation all: would be cancelled (dry run: nothing was done); on 1 machines it is in progress, and goes on\n"
+	if got := c.ok(t, "operation", "cancel", "waits", "all", "--dry-run"); got != dry {
+		t.Errorf("a dry run: got %q, want %q", got, dry)
+	}
 	if got, want := c.ok(t, "operation", "cancel", "waits", "all"), "operation waits: cancelled\noperation all: cancelled; on 1 machines it is in progress, and goes on\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -117,6 +137,12 @@ func TestMachineOp(t *testing.T) {
 		})
 	}
 	c, _ := operationsConsole(t)
+	if got, want := c.ok(t, "machine", "op", "example.com/packetCapture", "--machine", "m1", "--dry-run"), "operation example.com/packetCapture: would be asked for (dry run: nothing was done)\n"; got != want {
+		t.Errorf("a dry run: got %q, want %q", got, want)
+	}
+	if got := c.fails(t, cli.ExitFailed, "operation", "get", "packetcapture-00001"); !strings.Contains(got, "packetcapture-00001") {
+		t.Errorf("what a dry run has made: %q", got)
+	}
 	c.ok(t, "machine", "op", "example.com/packetCapture", "-l", "pool in (a,b),!old", "--max-concurrent", "5", "--param", "seconds=30", "--param", "filter=a=b", "--operation-timeout", "5m", "--ttl", "1h")
 	golden(t, "machine-op.yaml", c.ok(t, "operation", "get", "packetcapture-00001", "-o", "yaml"))
 	for args, want := range map[string]string{

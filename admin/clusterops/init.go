@@ -67,6 +67,37 @@ func (c *Cluster) Init(ctx context.Context, cluster string, now time.Time) (Init
 	return done, nil
 }
 
+// PlanInit says what [Cluster.Init] would find or make, and writes nothing. The fingerprint of an
+// authority that is yet to be made is empty. How the store treats conditions is not tried out, because that takes
+// writing.
+func (c *Cluster) PlanInit(ctx context.Context, cluster string, now time.Time) (Initialized, error) {
+	if err := identity.ValidateName(cluster); err != nil {
+		return Initialized{}, fmt.Errorf("id of the cluster: %w", err)
+	}
+	template, err := c.caTemplate(ctx, cluster)
+	if err != nil {
+		return Initialized{}, err
+	}
+	var plan Initialized
+	found := pki.Options{Now: func() time.Time { return now }}
+	switch ca, err := pki.EnsureCA(ctx, c.secrets, c.objects, cluster, template, found); {
+	case errors.Is(err, pki.ErrNotInitialized):
+		plan.CAMade = true
+	case err != nil:
+		return Initialized{}, fmt.Errorf("authority of cluster %s: %w", cluster, err)
+	default:
+		sum := sha256.Sum256(ca.Certificate().Raw)
+		plan.Fingerprint, plan.NotAfter = hex.EncodeToString(sum[:]), ca.Certificate().NotAfter
+	}
+	switch _, err := pki.EnsureNonceKeys(ctx, c.secrets, found); {
+	case errors.Is(err, pki.ErrNotInitialized):
+		plan.NonceMade = true
+	case err != nil:
+		return Initialized{}, fmt.Errorf("nonce key of cluster %s: %w", cluster, err)
+	}
+	return plan, nil
+}
+
 // caTemplate is what the stored configurations, if there are any, say about the
 // certificate of the authority.
 func (c *Cluster) caTemplate(ctx context.Context, cluster string) (pki.CATemplate, error) {

@@ -67,6 +67,35 @@ func (c *Cluster) RegisterOperator(ctx context.Context, r OperatorRequest) (Oper
 	return Operator{ID: id, CertPEM: cert.PEM, CAPEM: ca.Bundle(), KeyPEM: private, NotAfter: cert.NotAfter}, nil
 }
 
+// CheckOperator says why [Cluster.RegisterOperator] would refuse, and writes nothing.
+func (c *Cluster) CheckOperator(ctx context.Context, r OperatorRequest) error {
+	if err := checkNames(r.ClusterID, r.Tenant); err != nil {
+		return err
+	}
+	if _, _, err := keyPair(r.PublicKeyPEM); err != nil {
+		return err
+	}
+	id, err := operatorID(r.ID)
+	if err != nil {
+		return err
+	}
+	if _, err := pki.EnsureCA(ctx, c.secrets, c.objects, r.ClusterID, pki.CATemplate{}, pki.Options{}); err != nil {
+		return notSetUp(err)
+	}
+	_, err = c.objects.Get(ctx, layout.OperatorRecord{ID: id, Tenant: r.Tenant}.Key())
+	switch {
+	case errors.Is(err, objectstore.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("register operator %s: %w", id, err)
+	}
+	return errTaken(id, r.Tenant)
+}
+
+func errTaken(id identity.ID, tenant string) error {
+	return fmt.Errorf("%w: %s of tenant %s; leave the id out to get a new one", ErrOperatorExists, id, tenant)
+}
+
 func (c *Cluster) record(ctx context.Context, r OperatorRequest, id identity.ID, public ed25519.PublicKey, cert pki.Certificate) error {
 	publicPEM, err := pki.EncodePublicKey(public)
 	if err != nil {
@@ -83,7 +112,7 @@ func (c *Cluster) record(ctx context.Context, r OperatorRequest, id identity.ID,
 	}
 	_, err = objectstore.Put(ctx, c.objects, record.Key(), data, "", objectstore.RetryPolicy{})
 	if errors.Is(err, objectstore.ErrPrecondition) {
-		return fmt.Errorf("%w: %s of tenant %s; leave the id out to get a new one", ErrOperatorExists, id, r.Tenant)
+		return errTaken(id, r.Tenant)
 	}
 	if err != nil {
 		return fmt.Errorf("register operator %s: %w", id, err)

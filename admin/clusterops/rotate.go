@@ -17,6 +17,16 @@ import (
 // One that can't be sealed does not keep the others back; the error names all of
 // those. It may be repeated and interrupted at any moment.
 func (c *Cluster) RotateEncryption(ctx context.Context, each func(name string, changed bool)) error {
+	return c.eachSealed(ctx, (*secrets.Sealed).Reseal, each)
+}
+
+// PlanRotateEncryption tells of each secret whether [Cluster.RotateEncryption] would seal it again. It opens all of
+// them, and writes nothing.
+func (c *Cluster) PlanRotateEncryption(ctx context.Context, each func(name string, changes bool)) error {
+	return c.eachSealed(ctx, (*secrets.Sealed).NeedsReseal, each)
+}
+
+func (c *Cluster) eachSealed(ctx context.Context, work func(*secrets.Sealed, context.Context, string) (bool, error), each func(name string, changed bool)) error {
 	sealed, ok := c.secrets.(*secrets.Sealed)
 	if !ok {
 		return fmt.Errorf("%w: its secrets service encrypts by itself; there is no encryption key to change", ErrSettings)
@@ -27,7 +37,7 @@ func (c *Cluster) RotateEncryption(ctx context.Context, each func(name string, c
 	}
 	var errs []error
 	for _, name := range names {
-		changed, err := sealed.Reseal(ctx, name)
+		changed, err := work(sealed, ctx, name)
 		switch {
 		case errors.Is(err, secrets.ErrNotFound): // gone since
 		case err != nil:
@@ -90,6 +100,31 @@ func (c *Cluster) RotateNonce(ctx context.Context, r NonceRotation) ([]pki.Nonce
 		return next, nil
 	}
 	return c.promote(ctx, r)
+}
+
+// PlanRotateNonce tells r.Log what [Cluster.RotateNonce] would do, and writes nothing.
+func (c *Cluster) PlanRotateNonce(ctx context.Context, r NonceRotation) error {
+	keys, err := pki.ReadNonceKeys(ctx, c.secrets)
+	if err != nil {
+		return notSetUp(err)
+	}
+	kept := pki.PruneNonceKeys(keys, r.Now(), r.Keep)
+	r.Log(fmt.Sprintf("%d of %d keys would be removed", len(keys)-len(kept), len(keys)))
+	if r.PruneOnly {
+		return nil
+	}
+	next, err := pki.AnnounceNonceKey(kept, r.Now(), newKey)
+	if err != nil {
+		return err
+	}
+	if len(next) > len(kept) {
+		r.Log("a new key would be announced")
+	} else {
+		r.Log("a key was announced before, and would be taken")
+	}
+	_, wait := pki.PromoteNonceKey(next, r.Now(), r.Settle)
+	r.Log(fmt.Sprintf("it would sign in %v", wait.Round(time.Second)))
+	return nil
 }
 
 // promote waits until the announced key may sign. What is stored is read again

@@ -190,7 +190,8 @@ func (g *Gateway) serveShard(w http.ResponseWriter, r *http.Request) {
 	}
 	if path == "certificate:renew" {
 		WriteError(w, Errorf(codes.PermissionDenied, "NOT_OVER_HTTP",
-			"a certificate is renewed by its owner, over gRPC: here it would be the gateway's own"))
+			"a certificate is renewed by its owner, and here it would be the gateway's own: call RenewCertificate over gRPC with the certificate itself, "+
+				"or make another one with nstance-admin cluster register-operator"))
 		return
 	}
 	inner, err := plain(r, "/"+path)

@@ -158,8 +158,9 @@ func Wait(ctx context.Context, out io.Writer, trouble func(error), api *kubeclie
 	return err
 }
 
-// Cancel deletes an operation that is not claimed; of one on a selector, those that are not.
-func Cancel(ctx context.Context, out io.Writer, api *kubeclient.Client, name string) error {
+// Cancel deletes an operation that is not claimed; of one on a selector, those that are not. A dry run has the API
+// server look whether it could.
+func Cancel(ctx context.Context, out io.Writer, api *kubeclient.Client, name string, dry bool) error {
 	op := &hostsv1.MachineOperation{}
 	if err := api.Get(ctx, name, op); err != nil {
 		return fmt.Errorf("operation %s: %w", name, err)
@@ -171,12 +172,16 @@ func Cancel(ctx context.Context, out io.Writer, api *kubeclient.Client, name str
 		return fmt.Errorf("operation %s is in progress, and is not interrupted: executor %s has it", name, op.Status.Executor)
 	}
 	// Refused if an executor has taken it in between.
-	if err := api.DeleteUnchanged(ctx, op); err != nil {
+	var opts []client.DeleteOption
+	text := "cancelled"
+	if dry {
+		opts, text = []client.DeleteOption{client.DryRunAll}, "would be cancelled (dry run: nothing was done)"
+	}
+	if err := api.DeleteUnchanged(ctx, op, opts...); err != nil {
 		return fmt.Errorf("operation %s: %w", name, err)
 	}
-	text := "cancelled"
 	if c := op.Status.Children; c != nil && c.InProgress > 0 {
-		text = fmt.Sprintf("cancelled; on %d machines it is in progress, and goes on", c.InProgress)
+		text += fmt.Sprintf("; on %d machines it is in progress, and goes on", c.InProgress)
 	}
 	fmt.Fprintf(out, "operation %s: %s\n", name, text)
 	return nil

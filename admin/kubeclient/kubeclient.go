@@ -117,19 +117,20 @@ func (c *Client) List(ctx context.Context, into client.ObjectList, opts ...clien
 }
 
 // Create makes an object, which is then as it is stored.
-func (c *Client) Create(ctx context.Context, o client.Object) error {
+func (c *Client) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
-	return c.wrap(c.api.Create(ctx, o, client.FieldOwner("nstance-admin")))
+	return c.wrap(c.api.Create(ctx, o, append(opts, client.FieldOwner("nstance-admin"))...))
 }
 
 // DeleteUnchanged deletes an object, and what it owns with it, unless it has changed since it was read: that is a
 // conflict.
-func (c *Client) DeleteUnchanged(ctx context.Context, o client.Object) error {
+func (c *Client) DeleteUnchanged(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	uid, version := o.GetUID(), o.GetResourceVersion()
-	return c.wrap(c.api.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	opts = append(opts, client.Preconditions{UID: &uid, ResourceVersion: &version}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return c.wrap(c.api.Delete(ctx, o, opts...))
 }
 
 func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {

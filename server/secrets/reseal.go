@@ -71,3 +71,25 @@ func (s *Sealed) object(ctx context.Context, name string) (objectstore.Object, e
 	}
 	return object, err
 }
+
+// NeedsReseal reports whether [Sealed.Reseal] would seal a secret again: it can be opened, and not
+// with the first key.
+func (s *Sealed) NeedsReseal(ctx context.Context, name string) (bool, error) {
+	if err := ValidateName(name); err != nil {
+		return false, err
+	}
+	if s.Plaintext() {
+		return false, fmt.Errorf("reseal secret %s: %w: there is none", name, ErrKey)
+	}
+	object, err := s.object(ctx, name)
+	if err != nil {
+		return false, fmt.Errorf("reseal secret %s: %w", name, err)
+	}
+	if s.box.current(name, object.Data) {
+		return false, nil
+	}
+	if _, err := s.box.open(name, object.Data); err != nil {
+		return false, fmt.Errorf("reseal secret %s: %w", name, err)
+	}
+	return true, nil
+}

@@ -218,7 +218,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		o.Name = o.GenerateName + "00001"
 	}
 	o.UID = types.UID("uid-" + o.Name)
-	s.Put(o)
+	if r.URL.Query().Get("dryRun") != metav1.DryRunAll {
+		s.Put(o)
+	}
 	answer(w, http.StatusCreated, o)
 }
 
@@ -237,7 +239,9 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request, key string) {
 	case p != nil && (p.UID != nil && *p.UID != o.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != o.GetResourceVersion()):
 		answer(w, http.StatusConflict, status(http.StatusConflict, ""))
 	default:
-		s.Delete(o)
+		if !slices.Contains(options.DryRun, metav1.DryRunAll) {
+			s.Delete(o)
+		}
 		answer(w, http.StatusOK, metav1.Status{Status: metav1.StatusSuccess})
 	}
 }
