@@ -16,6 +16,7 @@ func newInstanceCommand(env *Env) *cobra.Command {
 	cmd.Aliases = []string{"instances", "i"}
 	flags := addShardFlags(env, cmd)
 	cmd.AddCommand(newInstanceListCommand(env, flags), newInstanceGetCommand(env, flags), newInstanceDescribeCommand(env, flags),
+		newInstanceLogsCommand(env, flags), newInstanceConsoleCommand(env, flags),
 		newInstanceExplainCommand(env, flags), newInstanceWatchCommand(env, flags),
 		newInstanceCreateCommand(env, flags), newInstanceDeleteCommand(env, flags),
 		newInstanceDrainedCommand(env, flags), newInstanceReplaceCommand(env, flags), newInstanceAdoptCommand(env, flags))

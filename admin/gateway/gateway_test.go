@@ -44,7 +44,7 @@ func TestErrors(t *testing.T) {
 		"a parameter that there is not": {"DELETE", "/v1/shards/s1/instances/" + instance + "?replaceFrist=true", "", "", 400, []string{"replaceFrist"}},
 		"a parameter beside a body":     {"PUT", "/v1/shards/s1/groups/web?expectedEtag=1", asJSON, `{"config":{"size":1}}`, 400, []string{"expectedEtag"}},
 		"a long body":                   {"POST", "/v1/shards/s1/config:plan", "text/plain", strings.Repeat("x", 5<<20), 413, []string{"longer than"}},
-		"the gateway's own certificate": {"POST", "/v1/shards/s1/certificate:renew", asJSON, `{}`, 403, []string{"NOT_OVER_HTTP"}},
+		"the gateway's own certificate": {"POST", "/v1/shards/s1/certificate:renew", asJSON, `{}`, 403, []string{"NOT_OVER_HTTP", "RenewCertificate over gRPC", "cluster register-operator"}},
 		"a stream that there is not":    {"GET", "/v1/shards/s1/watch/all", "", "", 404, []string{"groups, instances, errors, machines"}},
 		"a stream with a parameter":     {"GET", "/v1/shards/s1/watch/groups?since=1", "", "", 400, []string{"since"}},
 		"to post to a stream":           {"POST", "/v1/shards/s1/watch/groups", asJSON, "{}", 405, nil},
@@ -63,6 +63,7 @@ func TestF43_ReadersChangeNothing(t *testing.T) {
 		{"DELETE", "/v1/shards/s1/groups/web", ""},
 		{"DELETE", "/v1/shards/s1/instances/" + instance, ""},
 		{"POST", "/v1/shards/s1/instances", `{}`},
+		{"POST", "/v1/shards/s1/instances/" + instance + ":output", `{}`},
 		{"POST", "/v1/shards/s1/pauses", `{}`},
 		{"POST", "/v1/shards/s1/config:refresh", `{}`},
 		{"POST", "/v1/shards/s1/x/config:plan", `{}`},
@@ -76,7 +77,7 @@ func TestF43_ReadersChangeNothing(t *testing.T) {
 	} {
 		wantStatus(t, test[0]+" "+test[1], w.as(read, test[0], test[1], asJSON, test[2]), 403, "READ_ONLY")
 	}
-	for _, method := range []string{"UpsertGroup", "DeleteGroup", "DeleteInstance", "CreateInstance", "SetPause", "RefreshConfig", "WatchInstances"} {
+	for _, method := range []string{"UpsertGroup", "DeleteGroup", "DeleteInstance", "CreateInstance", "SetPause", "RefreshConfig", "WatchInstances", "ReadInstanceOutput"} {
 		if n := w.calls.called(method); n != 0 {
 			t.Errorf("%s was called %d times", method, n)
 		}

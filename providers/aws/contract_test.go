@@ -61,6 +61,10 @@ func TestContract(t *testing.T) {
 		Request: complete,
 		Reopen:  func(t *testing.T, d driver.Driver) driver.Driver { return a.open(t, a.of(d)) },
 		Kill:    func(_ *testing.T, d driver.Driver, id identity.ID) { w := a.of(d); w.Kill(w.of(id)) },
+		Write: func(_ *testing.T, d driver.Driver, id identity.ID, text string) {
+			w := a.of(d)
+			w.Write(w.of(id), text)
+		},
 		Delay: func(_ *testing.T, d driver.Driver, by time.Duration) {
 			a.of(d).Gate().SetFaults(wire.Always("RunInstances", wire.Fault{Delay: by}))
 		},

@@ -36,6 +36,7 @@ var _ interface {
 	driver.LeaderNetwork
 	driver.SelfIdentifier
 	driver.Powerer
+	driver.Outputter
 	driver.URIer
 } = (*Driver)(nil)
 

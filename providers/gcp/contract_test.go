@@ -100,6 +100,7 @@ func harness(a *atlas, change func(*gcpfake.Options), endpoints bool) drivertest
 		Request: complete,
 		Reopen:  func(t *testing.T, d driver.Driver) driver.Driver { return a.open(t, a.of(d)) },
 		Kill:    func(_ *testing.T, d driver.Driver, id identity.ID) { a.of(d).Kill(string(id)) },
+		Write:   func(_ *testing.T, d driver.Driver, id identity.ID, text string) { a.of(d).Write(string(id), text) },
 		Delay: func(_ *testing.T, d driver.Driver, by time.Duration) {
 			a.of(d).Gate().SetFaults(wire.Always("instances.insert", wire.Fault{Delay: by}))
 		},

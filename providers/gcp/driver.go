@@ -35,6 +35,7 @@ var _ interface {
 	driver.TypeValidator
 	driver.TypeCatalog
 	driver.Powerer
+	driver.Outputter
 	driver.Balancer
 	driver.LeaderNetwork
 	driver.SelfIdentifier

@@ -120,5 +120,12 @@ func TestDriverKeepsTheContract(t *testing.T) {
 		Kill: func(t *testing.T, d driver.Driver, id identity.ID) {
 			killMachine(t, d.(*Driver), id)
 		},
+		Write: func(t *testing.T, d driver.Driver, id identity.ID, text string) {
+			log, err := os.OpenFile(filepath.Join(d.(*Driver).opts.Dir, string(id), store.LogFile), os.O_APPEND|os.O_WRONLY, 0)
+			check(t, err)
+			_, err = log.WriteString(text)
+			check(t, err)
+			check(t, log.Close())
+		},
 	})
 }

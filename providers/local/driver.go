@@ -42,6 +42,7 @@ var _ interface {
 	driver.SelfIdentifier
 	driver.Resumer
 	driver.Powerer
+	driver.Outputter
 	driver.URIer
 } = (*Driver)(nil)
 

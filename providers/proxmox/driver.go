@@ -25,9 +25,10 @@ type Driver struct {
 }
 
 var (
-	_ driver.Driver  = (*Driver)(nil)
-	_ driver.Powerer = (*Driver)(nil)
-	_ driver.URIer   = (*Driver)(nil)
+	_ driver.Driver    = (*Driver)(nil)
+	_ driver.Powerer   = (*Driver)(nil)
+	_ driver.Outputter = (*Driver)(nil)
+	_ driver.URIer     = (*Driver)(nil)
 )
 
 // New returns a driver for the cluster behind the API. It asks nothing yet, see
@@ -193,4 +194,26 @@ func (d *Driver) PowerActions(ctx context.Context, ref driver.Ref) ([]driver.Pow
 		return nil, api.Fail(op, err)
 	}
 	return offers, nil
+}
+
+// OutputSources are the log of the tasks about a machine alone.
+func (d *Driver) OutputSources() []driver.OutputSource { return []driver.OutputSource{driver.Log} }
+
+// Output returns what the last tasks about a machine have noted.
+func (d *Driver) Output(ctx context.Context, ref driver.Ref, source driver.OutputSource) (driver.Output, error) {
+	const op = "output"
+	if err := ctx.Err(); err != nil {
+		return driver.Output{}, api.FailAs(driver.Transient, op, err)
+	}
+	if source != driver.Log {
+		return driver.Output{}, api.FailAs(driver.Unsupport, op, fmt.Errorf("of a machine Proxmox VE keeps the %s of its tasks, and no %q", driver.Log, source))
+	}
+	if _, err := identity.ParseID(string(ref.InstanceID)); err != nil {
+		return driver.Output{}, api.FailAs(driver.Invalid, op, err)
+	}
+	out, err := d.machines.Log(ctx, ref)
+	if err != nil {
+		return driver.Output{}, api.Fail(op, err)
+	}
+	return out, nil
 }

@@ -7,7 +7,7 @@
 //
 // Abilities that only some clouds have are interfaces of their own, found by
 // type assertion: [SubnetChecker], [TypeValidator], [TypeCatalog], [ImageResolver],
-// [Balancer], [LeaderNetwork], [SelfIdentifier], [Powerer], [Resumer], [Closer] and [URIer]. A
+// [Balancer], [LeaderNetwork], [SelfIdentifier], [Powerer], [Resumer], [Outputter], [Closer] and [URIer]. A
 // driver that wraps another keeps its abilities only if it passes them on. Rate limits, metrics,
 // the lease check and time-outs wrap a Driver from outside, so that no driver
 // repeats them.

@@ -68,6 +68,27 @@ func (c *Client) PowerActions(ctx context.Context, ref driver.Ref) (offers []dri
 	return offers, err
 }
 
+// OutputSources returns where the provider has what machines have written; none: it does not tell.
+func (c *Client) OutputSources() []driver.OutputSource {
+	if c.output == nil {
+		return nil
+	}
+	return c.output.OutputSources()
+}
+
+// Output asks for what a group's machine has written. It must not be called unless there is a
+// source.
+func (c *Client) Output(ctx context.Context, group fleet.GroupID, ref driver.Ref, source driver.OutputSource) (out driver.Output, err error) {
+	if err := c.outputs.wait(ctx, group); err != nil {
+		return driver.Output{}, err
+	}
+	err = c.call(ctx, "output", group, c.outputs, func(ctx context.Context) error {
+		out, err = c.output.Output(ctx, ref, source)
+		return err
+	})
+	return out, err
+}
+
 // HasBalancers reports whether the provider has load balancers. Unless it does, the next
 // three methods must not be called.
 func (c *Client) HasBalancers() bool { return c.balancer != nil }

@@ -43,6 +43,7 @@ type Client struct {
 
 	calls, creates, deletes, reads *bucket
 	switches                       *bucket // of power
+	outputs                        *bucket // of what machines have written
 	trouble                        troubleBook
 
 	// The abilities that a driver may lack; nil then.
@@ -51,6 +52,7 @@ type Client struct {
 	types    driver.TypeCatalog
 	balancer driver.Balancer
 	power    driver.Powerer
+	output   driver.Outputter
 }
 
 // New returns a client of the driver. It starts nothing.
@@ -67,18 +69,24 @@ func New(drv driver.Driver, opts Options) *Client {
 		reads:   newBucket(limits.Reads, opts.Limits.Reads, opts.Now),
 
 		switches: newBucket(driver.Bucket{Rate: switchesPerSecond, Burst: switchesPerSecond}, nil, opts.Now),
+		outputs:  newBucket(driver.Bucket{Rate: outputsPerSecond, Burst: outputsPerSecond}, nil, opts.Now),
 	}
 	c.subnets, _ = drv.(driver.SubnetChecker)
 	c.images, _ = drv.(driver.ImageResolver)
 	c.types, _ = drv.(driver.TypeCatalog)
 	c.balancer, _ = drv.(driver.Balancer)
 	c.power, _ = drv.(driver.Powerer)
+	c.output, _ = drv.(driver.Outputter)
 	return c
 }
 
 // switchesPerSecond bounds how fast the power of machines is switched: a fleet that goes off at
 // once is hardly ever what somebody wants.
 const switchesPerSecond = 5
+
+// outputsPerSecond bounds how often people ask for what machines have written: they share the
+// provider's patience with what keeps the machines alive.
+const outputsPerSecond = 5
 
 // noGroup is who a call is made for that no single group asks for.
 var noGroup fleet.GroupID

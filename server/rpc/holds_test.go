@@ -26,6 +26,7 @@ import (
 type switched struct {
 	*drivertest.Cloud
 	driver.Powerer
+	driver.Outputter
 }
 
 // fromNow is a time that is some way ahead.

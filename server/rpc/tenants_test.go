@@ -88,7 +88,7 @@ type tenantMarks struct {
 
 func (m *tenantMarks) group() string { return "group-" + m.name }
 func (m *tenantMarks) all() []string {
-	return append([]string{m.group(), "variable-" + m.name, "complaint-" + m.name}, m.ids...)
+	return append([]string{m.group(), "variable-" + m.name, "complaint-" + m.name, "console-of-" + m.name}, m.ids...)
 }
 
 // enrolMarked connects an operator whose every answer is heard.
@@ -180,6 +180,7 @@ func TestS12_MarkedTenants(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for _, vm := range w.cloud.Machines() {
+			w.cloud.Write(vm.InstanceID, "[1.0] console-of-"+vm.Tenant+"\n")
 			for _, m := range tenants {
 				if m.name == vm.Tenant {
 					m.ids = append(m.ids, vm.InstanceID.String(), vm.ProviderID)
@@ -188,6 +189,9 @@ func TestS12_MarkedTenants(t *testing.T) {
 		}
 		for _, m := range tenants {
 			m.ask(ctx)
+			for _, id := range m.ids {
+				_, _ = m.api.ReadInstanceOutput(ctx, &nstancev1.ReadInstanceOutputRequest{InstanceId: id})
+			}
 			_, _ = m.api.DeleteGroup(ctx, &nstancev1.DeleteGroupRequest{Key: "same"})
 		}
 		time.Sleep(time.Minute)

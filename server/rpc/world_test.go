@@ -28,6 +28,7 @@ import (
 	"nstance.dev/protos/identity"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
+	"nstance.dev/server/calls"
 	"nstance.dev/server/config"
 	"nstance.dev/server/config/effective"
 	"nstance.dev/server/conns"
@@ -50,6 +51,9 @@ const (
 	shardName = "s1"
 )
 
+// renewed is when the lease of the server is said to have been renewed.
+var renewed = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
 // worldOptions are what a test wants to be different.
 type worldOptions struct {
 	pipes   bool // connections in memory, for tests in a bubble
@@ -61,6 +65,13 @@ type worldOptions struct {
 	open    string // the tenants of template plain, as JSON; empty: all
 	tracer  trace.Tracer
 	power   bool // the provider switches machines off and on
+	mute    bool // the provider does not tell what machines write
+}
+
+// written is a cloud that tells what its machines have written.
+type written struct {
+	*drivertest.Cloud
+	driver.Outputter
 }
 
 // world is one server with its three listeners, a cloud and a store.
@@ -93,9 +104,12 @@ func newWorld(t *testing.T, opts worldOptions) *world {
 		w.store, w.name = opts.beside.store, "s2"
 	}
 	w.cloud = drivertest.New(drivertest.Options{OnCreate: func(req driver.CreateRequest) { w.boots <- req }})
-	var provider driver.Driver = w.cloud
+	var provider driver.Driver = written{w.cloud, drivertest.Outputs{Of: w.cloud}}
 	if opts.power {
-		provider = switched{w.cloud, drivertest.Switches{Of: w.cloud}}
+		provider = switched{w.cloud, drivertest.Switches{Of: w.cloud}, drivertest.Outputs{Of: w.cloud}}
+	}
+	if opts.mute {
+		provider = w.cloud
 	}
 	keys := w.makeKeys()
 	c, err := cache.Open(ctx, os.DevNull+"/none", cache.Options{})
@@ -210,6 +224,12 @@ func (w *world) serve(keys *pki.Keys, log *slog.Logger) (stop func()) {
 		Cluster: cluster, ShardName: w.name, Version: "test", Shard: w.shard, Operators: w.registry,
 		Verifier: func() *pki.NonceVerifier { return keys.Verifier }, Config: w.refresher, Log: log,
 		Connections: w.opts.budget,
+		Held: func() (lease.Document, bool) {
+			return lease.Document{LeaderID: "server-1", LastUpdated: renewed, LeaseSeconds: 15}, true
+		},
+		StorageCalls: func() []calls.Stat {
+			return []calls.Stat{{Operation: "get", Calls: 9, Errors: 2, Throttled: 1, Mean: 3 * time.Millisecond, P50: 2 * time.Millisecond, P99: time.Second}}
+		},
 		Leader: func() lease.Addrs {
 			return lease.Addrs{Registration: "leader:8992", Operator: "leader:8993", Agent: "leader:8994"}
 		},

@@ -30,6 +30,8 @@ type Shard struct {
 	Frozen bool
 	// OfBefore: it is a server that knows no host machines.
 	OfBefore bool
+	// OnOutput is called before each answer about what a machine has written; nil: nothing is.
+	OnOutput func()
 
 	mu        sync.Mutex
 	groups    map[string]*nstancev1.GroupStatus
@@ -41,7 +43,8 @@ type Shard struct {
 	watchers  map[*watcher]struct{}
 	began     chan struct{} // a stream has; nil until somebody cares
 	calls     []string
-	rejected  string // why the stored configuration is not in force; empty: it is
+	output    map[string]string // that machines have written, by instance
+	rejected  string            // why the stored configuration is not in force; empty: it is
 }
 
 // Calls returns the methods that were called, in order.

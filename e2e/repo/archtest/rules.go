@@ -95,6 +95,7 @@ var layers = []layer{
 	},
 	{dir: "server/placement", ours: []string{"server/driver", "server/retry"}},
 	{dir: "server/calls"},
+	{dir: "server/masking"},
 	{dir: "server/conns"},
 	{dir: "server/refusal"},
 	{dir: "server/retry"},
@@ -377,7 +378,7 @@ var belowShard = []string{
 	"server/placement", "server/catalog", "server/images", "server/userdata", "server/filesync",
 	"server/balancers", "server/attest", "server/refusal", "server/retry", "server/provider", "server/instances", "server/groups", "server/keylock",
 	"server/demandloop", "server/demandmode", "server/liveness", "server/agents", "server/status", "server/events", "server/provisioning", "server/traces", "server/removal", "server/garbage",
-	"server/hostlogs", "server/hosts", "server/power", "server/decisions", "server/calls",
+	"server/hostlogs", "server/hosts", "server/power", "server/decisions", "server/calls", "server/masking",
 }
 
 // fakes are the stand-ins for the outer world that tests use.

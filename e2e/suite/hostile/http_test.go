@@ -239,6 +239,16 @@ func httpTokens() (rows []attempt) {
 				"Authorization: Bearer "+token, "X-HTTP-Method-Override: PUT")
 			return outcome
 		}},
+		attempt{"F43", "HTTP: a token for reading reads what a machine has written", "403 READ_ONLY", func(t *testing.T, w *world) string {
+			token := w.httpToken(t, victim, "read", time.Hour)
+			outcome, _ := w.askAPI(t, w.anonymous(), "POST", "/v1/shards/"+box.Shard+"/instances/"+w.foreign(t)+":output", `{}`, "Authorization: Bearer "+token)
+			return outcome
+		}},
+		attempt{"S12", "HTTP: what another tenant's machine has written is read", "404 NOT_FOUND", func(t *testing.T, w *world) string {
+			token := w.httpToken(t, attacker, "write", time.Hour)
+			outcome, _ := w.askAPI(t, w.anonymous(), "POST", "/v1/shards/"+box.Shard+"/instances/"+w.foreign(t)+":output", `{}`, "Authorization: Bearer "+token)
+			return outcome
+		}},
 		attempt{"F43", "HTTP: the operator's certificate is renewed for the attacker's key", "403 NOT_OVER_HTTP", func(t *testing.T, w *world) string {
 			public, err := pki.EncodePublicKey(w.newKey(t).Public().(ed25519.PublicKey))
 			if err != nil {

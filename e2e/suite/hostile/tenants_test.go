@@ -59,6 +59,9 @@ var callsByID = []probe{
 	{"AcknowledgeDrained", func(ctx context.Context, c nstancev1.OperatorServiceClient, id string) (fmt.Stringer, error) {
 		return c.AcknowledgeDrained(ctx, &nstancev1.AcknowledgeDrainedRequest{InstanceId: id, Forced: true})
 	}},
+	{"ReadInstanceOutput", func(ctx context.Context, c nstancev1.OperatorServiceClient, id string) (fmt.Stringer, error) {
+		return c.ReadInstanceOutput(ctx, &nstancev1.ReadInstanceOutputRequest{InstanceId: id})
+	}},
 	{"Explain of an instance", func(ctx context.Context, c nstancev1.OperatorServiceClient, id string) (fmt.Stringer, error) {
 		return c.Explain(ctx, &nstancev1.ExplainRequest{Target: &nstancev1.ExplainRequest_InstanceId{InstanceId: id}})
 	}},

@@ -142,6 +142,8 @@ func (c *commander) work() {
 		"instance create":      {{"-g", c.group(), "-o", "json"}, {"-g", "nobodys"}},
 		"instance delete":      {{"dev00000000000000000000000000"}},
 		"instance adopt":       {{"nobodys"}},
+		"instance logs":        {{c.ids[0]}, {c.ids[0], "--tail", "3", "-o", "json"}, {"dev00000000000000000000000000"}},
+		"instance console":     {{c.ids[0]}},
 		"shard config status":  {{"-o", "json"}},
 		"shard config refresh": {{}},
 		"instance replace":     {{"dev00000000000000000000000000"}},

@@ -93,6 +93,7 @@ var actions = sync.OnceValue(func() map[string]action {
 		"StartInstances":     verb(vm, (*ec2.Client).StartInstances, (*Cloud).startInstances),
 		"StopInstances":      verb(vm, (*ec2.Client).StopInstances, (*Cloud).stopInstances),
 		"RebootInstances":    verb(vm, (*ec2.Client).RebootInstances, (*Cloud).rebootInstances),
+		"GetConsoleOutput":   verb(vm, (*ec2.Client).GetConsoleOutput, (*Cloud).getConsoleOutput),
 		"CreateTags":         verb(vm, (*ec2.Client).CreateTags, (*Cloud).createTags),
 
 		"DescribeImages":                verb(vm, (*ec2.Client).DescribeImages, (*Cloud).describeImages),

@@ -54,17 +54,18 @@ type Cloud struct {
 	gate    *wire.Gate
 	guests  guests
 
-	mu         sync.Mutex
-	made       int                  // numbers whatever gets an id
-	machines   []*machine           // in order of creation; those long terminated are left out
-	byToken    map[string]*launched // the outcome of launches by their client token
-	room       map[Place]int        // how many machines still fit, where that is limited
-	quota      int                  // of vCPUs; 0: none
-	doomed     int                  // how many of the next launches end instead of running
-	doom       stateReason          // and why
-	hidden     bool                 // searches find no machine
-	interfaces map[string]*netInterface
-	members    map[string][]*member // of target groups, by ARN
+	mu          sync.Mutex
+	made        int                  // numbers whatever gets an id
+	machines    []*machine           // in order of creation; those long terminated are left out
+	byToken     map[string]*launched // the outcome of launches by their client token
+	room        map[Place]int        // how many machines still fit, where that is limited
+	quota       int                  // of vCPUs; 0: none
+	oldHardware bool                 // no machine is on Nitro
+	doomed      int                  // how many of the next launches end instead of running
+	doom        stateReason          // and why
+	hidden      bool                 // searches find no machine
+	interfaces  map[string]*netInterface
+	members     map[string][]*member // of target groups, by ARN
 }
 
 // New makes an account without machines. It has to be closed if opts.Run is set.

@@ -16,14 +16,15 @@ type machine struct {
 	token       string
 	born        time.Time
 	order
-	life   life
-	tags   map[string]string
-	ipv4   netip.Addr
-	ipv6   netip.Addr
-	nic    string                // its first network interface
-	hangs  bool                  // its system does nothing any more
-	stuck  map[int]*netInterface // taken away by force, by the index that it keeps blocked
-	notice time.Time             // when a spot machine is to end; the zero value: it was not told
+	life    life
+	tags    map[string]string
+	ipv4    netip.Addr
+	ipv6    netip.Addr
+	nic     string                // its first network interface
+	hangs   bool                  // its system does nothing any more
+	stuck   map[int]*netInterface // taken away by force, by the index that it keeps blocked
+	console []byte                // the end of what it has written
+	notice  time.Time             // when a spot machine is to end; the zero value: it was not told
 }
 
 // Machine is the truth about an instance, whatever the API shows.

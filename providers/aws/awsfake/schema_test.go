@@ -32,6 +32,7 @@ func TestEveryParameterOfTheModelIsRead(t *testing.T) {
 		"StartInstances":                readsBack(serializer(unsent.StartInstances)),
 		"StopInstances":                 readsBack(serializer(unsent.StopInstances)),
 		"RebootInstances":               readsBack(serializer(unsent.RebootInstances)),
+		"GetConsoleOutput":              readsBack(serializer(unsent.GetConsoleOutput)),
 		"CreateTags":                    readsBack(serializer(unsent.CreateTags)),
 		"DescribeImages":                readsBack(serializer(unsent.DescribeImages)),
 		"DescribeInstanceTypeOfferings": readsBack(serializer(unsent.DescribeInstanceTypeOfferings)),

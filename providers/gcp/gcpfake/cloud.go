@@ -143,6 +143,7 @@ func verbs() []verb {
 		on("Instances", "Stop", (*Cloud).stopInstance),
 		on("Instances", "Start", (*Cloud).startInstance),
 		on("Instances", "Reset", (*Cloud).resetInstance),
+		on("Instances", "GetSerialPortOutput", (*Cloud).getSerialPortOutput),
 		on("Instances", "Suspend", (*Cloud).suspendInstance),
 		on("Instances", "Resume", (*Cloud).resumeInstance),
 		on("Instances", "SimulateMaintenanceEvent", (*Cloud).simulateMaintenance),

@@ -24,6 +24,7 @@ type instance struct {
 
 	change    int        // counts what was begun with it; see lifecycle.go
 	op        *operation // what goes on with it; nil: nothing
+	console   string     // what it has written to its serial port
 	preempted bool       // what its metadata server says
 	stop      func()     // ends what Options.Run started; nil: nothing runs
 }

@@ -18,6 +18,7 @@ var permissions = map[string][]string{
 	"instances.stop":                               {"compute.instances.stop"},
 	"instances.start":                              {"compute.instances.start"},
 	"instances.reset":                              {"compute.instances.reset"},
+	"instances.getSerialPortOutput":                {"compute.instances.getSerialPortOutput"},
 	"instances.suspend":                            {"compute.instances.suspend"},
 	"instances.resume":                             {"compute.instances.resume"},
 	"instances.simulateMaintenanceEvent":           {"compute.instances.simulateMaintenanceEvent"},

@@ -158,6 +158,12 @@ func scalar(field protoreflect.FieldDescriptor, text string) (protoreflect.Value
 	case protoreflect.BoolKind:
 		is, err := strconv.ParseBool(text)
 		return protoreflect.ValueOfBool(is), err
+	case protoreflect.Int32Kind:
+		n, err := strconv.ParseInt(text, 10, 32)
+		return protoreflect.ValueOfInt32(int32(n)), err
+	case protoreflect.Int64Kind:
+		n, err := strconv.ParseInt(text, 10, 64)
+		return protoreflect.ValueOfInt64(n), err
 	case protoreflect.Uint32Kind:
 		n, err := strconv.ParseUint(text, 10, 32)
 		return protoreflect.ValueOfUint32(uint32(n)), err

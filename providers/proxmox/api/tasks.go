@@ -14,6 +14,7 @@ import (
 
 // FinishedTask is a task that has ended, as its node lists it.
 type FinishedTask struct {
+	ID     string `json:"upid"`
 	Type   string `json:"type"`
 	User   string `json:"user"`
 	Status string `json:"status"` // the exit status
@@ -26,6 +27,19 @@ func (a *Client) FinishedTasks(ctx context.Context, m VM) (list []FinishedTask, 
 		return a.client.GetWithParams(ctx, fmt.Sprintf("/nodes/%s/tasks", m.Node), map[string]any{"vmid": m.Number, "limit": lastTasks}, &list)
 	})
 	return list, unwrapHTTP(err)
+}
+
+// TaskLog returns the first lines of what a task has noted, in order.
+func (a *Client) TaskLog(ctx context.Context, upid string) (lines []string, err error) {
+	err = repeatBroken(ctx, func() error {
+		log, err := pve.NewTask(pve.UPID(upid), a.client).Log(ctx, 0, logLines)
+		lines = nil
+		for _, n := range slices.Sorted(maps.Keys(log)) {
+			lines = append(lines, log[n])
+		}
+		return err
+	})
+	return lines, unwrapHTTP(err)
 }
 
 // lastTasks is how many are listed: backups and changes of the configuration are among them.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"nstance.dev/protos/identity"
 	"nstance.dev/server/driver"
 )
 
@@ -296,6 +297,41 @@ func (c *Cloud) power(v *vm, action driver.PowerAction) error {
 		c.set(v, driver.Running)
 	}
 	return nil
+}
+
+// Outputs adds [driver.Outputter] to a cloud: the console alone.
+type Outputs struct{ Of *Cloud }
+
+// OutputSources are the console.
+func (Outputs) OutputSources() []driver.OutputSource { return []driver.OutputSource{driver.Console} }
+
+// Output returns the end of what [Cloud.Write] wrote.
+func (o Outputs) Output(ctx context.Context, ref driver.Ref, source driver.OutputSource) (out driver.Output, err error) {
+	if source != driver.Console {
+		return out, driver.Fail(driver.Unsupport, string(OpOutput), fmt.Errorf("no source %q", source))
+	}
+	err = o.Of.call(ctx, Call{Op: OpOutput, ID: ref.InstanceID, Ref: ref}, func(Fault) error {
+		v := o.Of.find(ref)
+		if v == nil || !v.gone.IsZero() {
+			return driver.Fail(driver.NotFound, string(OpOutput), fmt.Errorf("%s%s does not exist", ref.InstanceID, ref.ProviderID))
+		}
+		extra := max(0, len(v.console)-driver.MaxOutput)
+		out = driver.Output{Data: []byte(v.console[extra:]), Cut: extra > 0}
+		return nil
+	})
+	return out, err
+}
+
+// Write has a machine write to its console. It reports whether there is one.
+func (c *Cloud) Write(id identity.ID, text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := c.find(driver.Ref{InstanceID: id})
+	if v == nil {
+		return false
+	}
+	v.console += text
+	return true
 }
 
 // URIs adds [driver.URIer] to a cloud.

@@ -32,7 +32,7 @@ const child = "DRIVERTEST_BROKEN"
 func TestABrokenDriverIsNotCertified(t *testing.T) {
 	if os.Getenv(child) != "" {
 		h := harness(drivertest.Options{})
-		h.Delay, h.Kill = nil, nil // which know the driver that is not broken
+		h.Delay, h.Kill, h.Write = nil, nil, nil // which know the driver that is not broken
 		h.New = func(*testing.T) driver.Driver { return broken{newFull(drivertest.Options{})} }
 		drivertest.Run(t, h)
 		return

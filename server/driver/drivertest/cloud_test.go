@@ -21,6 +21,7 @@ type full struct {
 	drivertest.Types
 	drivertest.Switches
 	drivertest.URIs
+	drivertest.Outputs
 }
 
 func newFull(opts drivertest.Options) full {
@@ -42,6 +43,7 @@ func newFull(opts drivertest.Options) full {
 		Types:     drivertest.Types{"small": "amd64", "small-arm": "arm64"},
 		Network:   drivertest.Network{Of: c},
 		Switches:  drivertest.Switches{Of: c},
+		Outputs:   drivertest.Outputs{Of: c},
 	}
 }
 
@@ -56,6 +58,7 @@ var _ interface {
 	driver.SelfIdentifier
 	driver.Resumer
 	driver.Powerer
+	driver.Outputter
 	driver.TypeCatalog
 	driver.URIer
 } = full{}
@@ -85,6 +88,7 @@ func harness(opts drivertest.Options) drivertest.Harness {
 		},
 		Reopen: func(_ *testing.T, d driver.Driver) driver.Driver { return d },
 		Kill:   func(_ *testing.T, d driver.Driver, id identity.ID) { d.(full).Kill(id) },
+		Write:  func(_ *testing.T, d driver.Driver, id identity.ID, text string) { d.(full).Write(id, text) },
 	}
 }
 

@@ -26,6 +26,7 @@ const (
 	OpImage        Op = "resolve-image"
 	OpPower        Op = "power"
 	OpPowerActions Op = "power-actions"
+	OpOutput       Op = "output"
 )
 
 // Call is one call as the cloud received it.

@@ -35,6 +35,10 @@ type Harness struct {
 	// Kill makes a running machine crash. Without it that is not tested.
 	Kill func(t *testing.T, d driver.Driver, id identity.ID)
 
+	// Write makes a machine write text to the first of the driver's sources of output. Without it
+	// what is told of that is not tested.
+	Write func(t *testing.T, d driver.Driver, id identity.ID, text string)
+
 	// Delay makes the call that creates a machine reach the cloud that much later,
 	// from now on. Without it a delete is tried only as early in a create as a
 	// driver's own pauses allow.

@@ -24,10 +24,11 @@ type VM struct {
 
 type vm struct {
 	VM
-	n      int       // in order of creation
-	born   time.Time // by the cloud's clock, not the request's
-	gone   time.Time // zero while it exists
-	booted bool
+	n       int       // in order of creation
+	born    time.Time // by the cloud's clock, not the request's
+	gone    time.Time // zero while it exists
+	booted  bool
+	console string // what it has written
 }
 
 // Create makes a machine, or returns the one of an earlier create.

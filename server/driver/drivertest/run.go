@@ -145,5 +145,7 @@ var tests = []test{
 	{name: "PowerOfStrangers", run: (*suite).powerOfStrangers, shows: []int{205}},
 	{name: "PowerAfterDelete", run: (*suite).powerAfterDelete, shows: []int{206}},
 	{name: "HaltAndResume", run: (*suite).haltAndResume, shows: []int{104}},
+	{name: "Output", run: (*suite).output, shows: []int{607}},
+	{name: "OutputOfStrangers", run: (*suite).outputOfStrangers, shows: []int{208}},
 	{name: "ProviderURI", run: (*suite).providerURI, shows: []int{508}},
 }

@@ -144,6 +144,23 @@ resource "aws_iam_role_policy" "power" {
   })
 }
 
+resource "aws_iam_role_policy" "machine_output" {
+  count = var.machine_output ? 1 : 0
+
+  name = "machine-output"
+  role = aws_iam_role.server.id
+
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Effect    = "Allow"
+      Action    = "ec2:GetConsoleOutput"
+      Resource  = "${local.ec2}:instance/*"
+      Condition = { StringEquals = { "aws:ResourceTag/nstance:cluster-id" = var.cluster_id } }
+    }]
+  })
+}
+
 resource "aws_iam_role_policy" "spot_prices" {
   count = var.spot_prices ? 1 : 0
 

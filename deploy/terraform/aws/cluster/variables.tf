@@ -24,6 +24,12 @@ variable "old_versions_days" {
   default     = 30
 }
 
+variable "machine_output" {
+  description = "Let servers read what machines write to their serial console, for nstance-admin instance logs and console."
+  type        = bool
+  default     = false
+}
+
 variable "power" {
   description = "Let servers start, stop and reboot machines of the cluster. Nothing does so by itself."
   type        = bool

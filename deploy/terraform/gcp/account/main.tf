@@ -21,7 +21,7 @@ resource "google_project_iam_custom_role" "server" {
   role_id     = var.role_id
   title       = "Nstance server"
   description = "What nstance-server-gcp needs of Compute Engine"
-  permissions = sort(concat(local.machines, local.balancers, local.leader, var.power ? local.power : []))
+  permissions = sort(concat(local.machines, local.balancers, local.leader, var.power ? local.power : [], var.machine_output ? local.output : []))
 
   depends_on = [google_project_service.needed]
 }
@@ -66,4 +66,6 @@ locals {
     "compute.instances.start",
     "compute.instances.stop",
   ]
+
+  output = ["compute.instances.getSerialPortOutput"]
 }

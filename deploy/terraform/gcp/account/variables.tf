@@ -9,6 +9,12 @@ variable "role_id" {
   default     = "nstanceServer"
 }
 
+variable "machine_output" {
+  description = "Let servers read what machines write to their serial port, for nstance-admin instance logs and console."
+  type        = bool
+  default     = false
+}
+
 variable "power" {
   description = "Let servers start, stop, reset and resume machines. Nothing does so by itself."
   type        = bool
