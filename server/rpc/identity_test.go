@@ -141,6 +141,7 @@ func TestF43_ViewersRead(t *testing.T) {
 	reads := map[string]bool{
 		"RenewCertificate": true, "GetConfigStatus": true, "PlanConfig": true, "ListGroups": true, "GetInstanceStatus": true,
 		"ListInstances": true, "GetServerInfo": true, "Explain": true, "GetDemand": true, "ListHeldVMs": true, "GetTenantStatus": true, "GetOperation": true,
+		"CheckGroup": true,
 	}
 	service := nstancev1.OperatorService_ServiceDesc
 	for _, m := range service.Methods {

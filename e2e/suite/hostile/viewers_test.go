@@ -27,7 +27,7 @@ func viewers() (rows []attempt) {
 	}
 	for _, m := range nstancev1.OperatorService_ServiceDesc.Methods {
 		switch name := m.MethodName; {
-		case strings.HasPrefix(name, "Get"), strings.HasPrefix(name, "List"), name == "Explain", name == "PlanConfig", name == "RenewCertificate":
+		case strings.HasPrefix(name, "Get"), strings.HasPrefix(name, "List"), name == "Explain", name == "PlanConfig", name == "CheckGroup", name == "RenewCertificate":
 		default:
 			changes("/"+nstancev1.OperatorService_ServiceDesc.ServiceName+"/"+name, false)
 		}
