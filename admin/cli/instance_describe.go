@@ -106,7 +106,7 @@ func (t *tree) files(depth int, all []*nstancev1.InstanceFile) {
 		case f.GetExpiresAt() != nil && !t.now.Before(f.GetExpiresAt().AsTime()):
 			state = "expired"
 		case f.GetKind() == "":
-			state = "not wanted any more"
+			state = "no longer wanted"
 		case !f.GetCurrent():
 			state = "being updated"
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"nstance.dev/server/calls"
+	"nstance.dev/server/driver"
 	"nstance.dev/server/lease"
 )
 
@@ -77,4 +78,19 @@ func (t *tasks) Wait() {
 	t.ended = true
 	t.mu.Unlock()
 	t.under.Wait()
+}
+
+// noted enters a call to the provider into the metrics and into the account of this leadership.
+func (l *leadership) noted(m *Metrics) func(op string, took time.Duration, err error) {
+	return func(op string, took time.Duration, err error) {
+		m.providerCall(op, took, err)
+		how := calls.Failed
+		switch {
+		case err == nil, driver.IsNotFound(err):
+			how = calls.Answered
+		case driver.ClassOf(err) == driver.Throttled:
+			how = calls.Throttled
+		}
+		l.calls.Note(op, took, how)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"nstance.dev/server/agents"
-	"nstance.dev/server/calls"
 	"nstance.dev/server/demandloop"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/explain"
@@ -118,20 +117,6 @@ func (m *Metrics) providerCall(op string, took time.Duration, err error) {
 	if err != nil && !driver.IsNotFound(err) {
 		m.providerErrors.WithLabelValues(op, string(driver.ClassOf(err))).Inc()
 	}
-}
-
-// providerCall counts a call of this term to the provider.
-func (r *Term) providerCall(op string, took time.Duration, err error) {
-	r.opts.Metrics.providerCall(op, took, err)
-	how := calls.Answered
-	switch {
-	case err == nil, driver.IsNotFound(err):
-	case driver.ClassOf(err) == driver.Throttled:
-		how = calls.Throttled
-	default:
-		how = calls.Failed
-	}
-	r.leadership.calls.Note(op, took, how)
 }
 
 func (m *Metrics) deleted(took time.Duration) { m.deleteSeconds.Observe(took.Seconds()) }
