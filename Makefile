@@ -79,7 +79,7 @@ INPROCESS := ./e2e/sim/... ./e2e/perf/bench
 # In these one thing happens after another, in an order that a seed draws: nothing races.
 SERIAL    := ./e2e/sim/hostsim ./e2e/sim/pavesim
 # These read pages and scripts that are in no module or in another one: they always run too.
-OUTSIDE   := ./admin/cli ./server/config ./tools/image ./tools/site ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
+OUTSIDE   := ./admin/cli ./server/config ./tools/image ./tools/site ./tofu/provider ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
 # These run processes, and wait for them most of the time: two packages at once, and four tests of each.
 # The detector is in the programs.
 PROCESSES := ./e2e/suite/processes ./e2e/suite/configs ./e2e/repo/docs ./e2e/env/shards ./e2e/env/crowd ./e2e/suite/hostile ./e2e/suite/demand
@@ -145,6 +145,14 @@ conformance: ## Say what each driver has shown of its contract, with reports for
 .PHONY: e2e-providers
 e2e-providers: build storage-servers ## Run shards on fakes of AWS, Google Cloud and Proxmox VE
 	go test -timeout 30m -count=1 -v -tags providers $(TESTFLAGS) ./e2e/suite/providers
+
+.PHONY: tofu
+tofu: ## Build the OpenTofu provider into bin/
+	CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./tofu/cmd/terraform-provider-nstance
+
+.PHONY: e2e-tofu
+e2e-tofu: build-local tofu $(TOOLS)/tofu ## Run the acceptance tests of the OpenTofu provider on a shard of this box (builds OpenTofu once: 20 minutes)
+	go test -timeout 15m -count=1 -v -tags tofu $(TESTFLAGS) ./e2e/suite/tofu
 
 # Minutes at first, seconds when their pins are as before.
 .PHONY: kube-components
@@ -386,6 +394,9 @@ $(TOOLS)/etcd: e2e/tools/etcd/go.mod e2e/tools/etcd/go.sum
 
 $(TOOLS)/capi-core: e2e/tools/capi/go.mod e2e/tools/capi/go.sum
 	$(call component,capi-core,capi,sigs.k8s.io/cluster-api/core)
+
+$(TOOLS)/tofu: e2e/tools/tofu/go.mod e2e/tools/tofu/go.sum
+	$(call component,tofu,tofu,github.com/opentofu/opentofu/cmd/tofu)
 
 $(TOOLS)/kind: e2e/tools/kind/go.mod e2e/tools/kind/go.sum
 	$(call component,kind,kind,sigs.k8s.io/kind)

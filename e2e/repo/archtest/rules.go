@@ -281,6 +281,8 @@ var layers = []layer{
 		dir: "admin/console", ours: []string{"protos/identity", "admin/gateway", "admin/hub"},
 		tests: []string{"admin/shardclient/...", "protos/nstance/v1"},
 	},
+	// The OpenTofu provider is another client of the API, with the connections of the command line.
+	{dir: "tofu", ours: []string{"protos/identity", "protos/nstance/v1", "admin/shardclient", "admin/manifest", "admin/wait"}},
 	{
 		// A provider knows the contract that it fulfils and the process that it is
 		// linked into, and nothing else of the server.
@@ -365,7 +367,7 @@ var layers = []layer{
 }
 
 // product is everything that is not there for tests of the whole.
-var product = []string{"protos/...", "server/...", "agent/...", "admin/...", "operator/...", "providers/...", "tools/..."}
+var product = []string{"protos/...", "server/...", "agent/...", "admin/...", "tofu/...", "operator/...", "providers/...", "tools/..."}
 
 // allLayers are those of the operator too.
 var allLayers = append(slices.Clip(layers), operatorLayers...)
