@@ -163,34 +163,73 @@ func TestInvariantsAreListedOnce(t *testing.T) {
 	}
 }
 
-// TestPageOfFailuresCitesTests keeps the page honest: each row names tests, and each
-// test that it names is there.
+// TestPageOfFailuresCitesTests keeps the pages of failures honest: for each row docs/failures-shown.md
+// names tests, and each test that it names is there.
 func TestPageOfFailuresCitesTests(t *testing.T) {
 	exist := map[string]bool{}
 	for _, lines := range declarations(t) {
 		maps.Copy(exist, all(`(?m)^func (Test\w+)\(`, lines))
 	}
+	shown := pages(t)["docs/failures-shown.md"]
 	for page, begins := range map[string]string{"docs/failures.md": "\n## The bucket\n", "docs/demand/failures.md": "\n## The cluster and its operator\n"} {
-		citesTests(t, page, begins, exist)
+		_, rows, _ := strings.Cut(shown, "\n## "+page+"\n")
+		rows, _, _ = strings.Cut(rows, "\n## ")
+		citesTests(t, page, begins, rows, exist)
 	}
 }
 
-func citesTests(t *testing.T, page, begins string, exist map[string]bool) {
+var rowOfFailures = regexp.MustCompile(`(?m)^\| ([^|\n]+) \| (.*)$`)
+
+func citesTests(t *testing.T, page, begins, shown string, exist map[string]bool) {
 	t.Helper()
 	_, details, _ := strings.Cut(pages(t)[page], begins)
-	rows := regexp.MustCompile(`(?m)^\| [^|\n]+ \| .*$`).FindAllString(details, -1)
-	if len(rows) < 15 {
-		t.Fatalf("%s: %d rows found: the test looks for the wrong thing", page, len(rows))
+	said := map[string]bool{}
+	for _, row := range rowOfFailures.FindAllStringSubmatch(details, -1) {
+		said[strings.ReplaceAll(row[1], "](../", "](")] = true
 	}
-	for _, row := range rows {
-		cited := all("`(Test\\w+)`", row)
-		if len(cited) == 0 && !strings.HasSuffix(row, "shown by |") {
-			t.Errorf("%s: no test shows what this row says: %s", page, row)
+	delete(said, "goes")
+	if len(said) < 15 {
+		t.Fatalf("%s: %d rows found: the test looks for the wrong thing", page, len(said))
+	}
+	has := map[string]bool{}
+	for _, row := range rowOfFailures.FindAllStringSubmatch(shown, -1) {
+		if row[1] == "goes" {
+			continue
+		}
+		has[row[1]] = true
+		cited := all("`(Test\\w+)`", row[2])
+		if len(cited) == 0 {
+			t.Errorf("docs/failures-shown.md: no test shows what %s says: %s", page, row[1])
 		}
 		for name := range cited {
 			if !exist[name] {
-				t.Errorf("%s: there is no %s", page, name)
+				t.Errorf("docs/failures-shown.md: there is no %s", name)
 			}
+		}
+	}
+	for row := range said {
+		if !has[row] {
+			t.Errorf("docs/failures-shown.md has no row %q of %s", row, page)
+		}
+	}
+	for row := range has {
+		if !said[row] {
+			t.Errorf("%s has no row %q of docs/failures-shown.md", page, row)
+		}
+	}
+}
+
+// developerPages name tests; those for users do not, nor functions that only developers know.
+var developerPages = []string{"CONTRIBUTING.md", "CHANGELOG.md", "docs/testing.md", "docs/invariants.md", "docs/failures-shown.md", "docs/architecture.md", "docs/decisions/"}
+
+func TestPagesForUsersNameNoTests(t *testing.T) {
+	test := regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*[a-z]\w*`)
+	for page, text := range pages(t) {
+		if slices.ContainsFunc(developerPages, func(p string) bool { return strings.HasPrefix(page, p) }) {
+			continue
+		}
+		if found := test.FindString(text); found != "" {
+			t.Errorf("%s names %s: what shows a promise stands on a page for developers", page, found)
 		}
 	}
 }
@@ -212,9 +251,9 @@ func TestPageOfDemandModeNamesEveryReason(t *testing.T) {
 			t.Errorf("docs/demand/reference.md has no row for the reason %s", reason)
 		}
 	}
-	for story := range all("`([a-z]+(?:-[a-z]+)+)`", pages(t)["docs/demand/failures.md"]) {
+	for story := range all("`([a-z]+(?:-[a-z]+)+)`", pages(t)["docs/failures-shown.md"]) {
 		if _, err := os.Stat(filepath.Join(root, "e2e", "sim", "demandsim", "testdata", story+".jsonl")); err != nil && story != "on-demand" {
-			t.Errorf("docs/demand/failures.md tells of a story that there is not: %s", story)
+			t.Errorf("docs/failures-shown.md tells of a story that there is not: %s", story)
 		}
 	}
 }
