@@ -182,6 +182,10 @@ SHOTS ?=
 e2e-console: build-local ## Open the web console in Chromium, with a shard on this box behind it
 	go test -timeout 15m -count=1 -v -tags console $(TESTFLAGS) ./e2e/suite/console $(if $(SHOTS),-screenshots '$(abspath $(SHOTS))')
 
+.PHONY: e2e-dashboards
+e2e-dashboards: build-local ## Evaluate what dashboards and alerts ask over a scrape of a shard on this box
+	go test -timeout 10m -count=1 -v $(TESTFLAGS) ./e2e/env/panels ./e2e/suite/dashboards
+
 HOSTS ?= 500
 .PHONY: e2e-fleet
 e2e-fleet: build kube-components ## Run the tests of whole fleets with HOSTS (500) host machines on a real control plane

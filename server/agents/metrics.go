@@ -11,6 +11,14 @@ type Metrics struct {
 	thefts        *prometheus.CounterVec
 }
 
+// The signs of theft, as the metric has them.
+const (
+	labelUsedNonce  = "used-nonce"
+	labelSuperseded = "superseded-certificate"
+	labelForeignKey = "foreign-key"
+	labelNewKey     = "renewal-with-another-key"
+)
+
 // NewMetrics makes the metrics and registers them; a nil registerer leaves them
 // unregistered.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -28,6 +36,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "nstance_identity_alarms_total", Help: "Signs that an impostor poses as an instance.",
 		}, []string{"sign"}),
 		registrations: registrations.MustCurryWith(role), certificates: certificates.MustCurryWith(role),
+	}
+	// At zero, so that the first one shows as a growth, which is what alerts ask for.
+	for _, sign := range []string{labelUsedNonce, labelSuperseded, labelForeignKey, labelNewKey} {
+		m.thefts.WithLabelValues(sign)
+	}
+	for _, outcome := range []string{"accepted", "refused", "failed"} {
+		m.registrations.WithLabelValues(outcome)
 	}
 	if reg != nil {
 		reg.MustRegister(m.streams, m.reports, registrations, certificates, m.thefts)

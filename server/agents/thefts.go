@@ -25,13 +25,13 @@ const (
 func (t theft) label() string {
 	switch t {
 	case alarmUsedNonce:
-		return "used-nonce"
+		return labelUsedNonce
 	case alarmSuperseded:
-		return "superseded-certificate"
+		return labelSuperseded
 	case alarmForeignKey:
-		return "foreign-key"
+		return labelForeignKey
 	}
-	return "renewal-with-another-key"
+	return labelNewKey
 }
 
 const (

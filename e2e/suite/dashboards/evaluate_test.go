@@ -1,0 +1,131 @@
+package dashboards_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"nstance.dev/e2e/env/panels"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// chart is where the operator's dashboards and rules are.
+const chart = "operator/charts/nstance-operator/files/"
+
+// namespace is what the operator's dashboards are asked about.
+const namespace = "nstance-system"
+
+// start is when the first scrape is said to have been taken; the others follow by the minute.
+var start = time.Date(2026, 5, 6, 7, 0, 0, 0, time.UTC)
+
+// page is a file of panels.
+type page struct {
+	file   string
+	panels []panels.Panel
+}
+
+// read reads a dashboard or, where it is YAML, rules.
+func read(t *testing.T, file string) page {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []panels.Panel
+	if strings.HasSuffix(file, ".yaml") {
+		all, err = panels.Rules(data)
+	} else {
+		all, err = panels.Dashboard(data, map[string]string{"namespace": namespace})
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return page{file, all}
+}
+
+// scrapes are samples with the time of the last.
+type scrapes struct {
+	panels.Samples
+	at time.Time
+}
+
+// take takes in the answers of all targets to one round of scrapes.
+func (s *scrapes) take(t *testing.T, answers map[string]string) {
+	t.Helper()
+	if s.at.IsZero() {
+		s.at = start
+	}
+	s.at = s.at.Add(time.Minute)
+	for instance, text := range answers {
+		target := map[string]string{"job": "nstance", "instance": instance, "namespace": namespace, "pod": instance}
+		if err := s.Add(target, text, s.at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// evaluate checks that each query has a value. Where it has none, later must say what has to happen
+// before it has, by the file and the panel's title.
+func (s *scrapes) evaluate(t *testing.T, p page, about func(query string) bool, later map[string]string) {
+	t.Helper()
+	values, waiting := 0, 0
+	titles := map[string]bool{}
+	for _, panel := range p.panels {
+		titles[panel.Title] = true
+		for _, query := range panel.Queries {
+			if !about(query) {
+				continue
+			}
+			parts, err := panels.Operands(query)
+			if err != nil {
+				t.Errorf("%s, %s: %v", p.file, panel.Title, err)
+			}
+			for _, part := range parts {
+				found, err := s.Query(t.Context(), part, s.at)
+				if err != nil {
+					t.Errorf("%s, %s: %v", p.file, panel.Title, err)
+					continue
+				}
+				known := 0
+				for _, one := range found {
+					if one.H != nil || !math.IsNaN(one.F) {
+						known++
+					}
+				}
+				switch {
+				case known > 0:
+					values++
+				case later[panel.Title] != "":
+					waiting++
+				default:
+					t.Errorf("%s, %s: no value (%d series): %s", p.file, panel.Title, len(found), part)
+				}
+			}
+		}
+	}
+	for title := range later {
+		if !titles[title] {
+			t.Errorf("%s has no %q, about which there is a reason", p.file, title)
+		}
+	}
+	if values == 0 {
+		t.Errorf("%s: no query has a value", p.file)
+	}
+	t.Logf("%s: %d queries have values, %d wait for what did not happen here", p.file, values, waiting)
+}
+
+// ofOperator says whether a query is about what the operator counts.
+func ofOperator(query string) bool {
+	for _, name := range []string{"nstance_operator_", "nstance_demand_operator_", "nstance_demand_upc_", "nstance_machines_"} {
+		if strings.Contains(query, name) {
+			return true
+		}
+	}
+	return false
+}
