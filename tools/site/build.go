@@ -98,6 +98,9 @@ func contents(md goldmark.Markdown, n Navigation, pages map[string]*page) (map[s
 		if err != nil {
 			return nil, err
 		}
+		if files[address(name)] != nil {
+			return nil, fmt.Errorf("%s: another page has the address %s; rename one of the two", name, address(name))
+		}
 		files[address(name)] = data
 	}
 	data, err := searchData(ordered)

@@ -88,7 +88,10 @@ func address(name string) string {
 	case "docs/decisions/README.md":
 		return "decisions/index.html"
 	}
-	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(name, "docs/"), ".md")) + ".html"
+	if rest, ok := strings.CutPrefix(name, "docs/"); ok {
+		return strings.ToLower(strings.TrimSuffix(rest, ".md")) + ".html"
+	}
+	return "project/" + strings.ToLower(strings.TrimSuffix(name, ".md")) + ".html"
 }
 
 // relative is the link from one file of the site to another.

@@ -25,6 +25,8 @@ func TestTheSiteOfThisRepository(t *testing.T) {
 		"decisions/index.html":     {"0001-leadership-on-object-storage.html"},
 		"search-data.js":           {`"a":"operations.html#ports"`},
 		"hosts/life.html":          {`<figure class="diagram"><svg`},
+		"security.html":            {"Who is who"},
+		"project/security.html":    {"Reporting a weakness"},
 		"code.css":                 {".chroma", "prefers-color-scheme: dark"},
 		"source/operator/examples": nil,
 	} {
@@ -70,6 +72,13 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		},
 		{name: "a field that nobody reads", files: map[string]string{"docs/site.yaml": "sectoins: []\n"}, want: "docs/site.yaml: "},
 		{name: "a page without a heading", files: map[string]string{"docs/a.md": "words\n"}, want: "docs/a.md: a page begins with a heading"},
+		{
+			name: "two pages with one address",
+			files: map[string]string{
+				"docs/A.md": "# A again\n", "docs/site.yaml": strings.Replace(navigation, "docs/a.md", "docs/a.md, docs/A.md", 1),
+			},
+			want: "docs/A.md: another page has the address a.html",
+		},
 		{name: "a dead link", files: map[string]string{"docs/a.md": "# A\n\n[x](b.md)\n"}, want: "docs/a.md: the link b.md: there is no docs/b.md"},
 		{name: "a dead picture", files: map[string]string{"docs/a.md": "# A\n\n![x](b.png)\n"}, want: "docs/a.md: the link b.png: there is no docs/b.png"},
 		{name: "a missing heading", files: map[string]string{"docs/a.md": "# A\n\n[x](../README.md#z)\n"}, want: "docs/a.md: the link ../README.md#z: README.md has no such heading"},
