@@ -40,6 +40,8 @@ type Executor interface {
 	GoDown(ctx context.Context, slot journal.Slot, grace time.Duration, off bool) error
 	// Collect returns the logs of the host, and of a machine unless slot is None, without secrets. Among those are the ones given.
 	Collect(ctx context.Context, r operation.Record, slot journal.Slot, secrets []string) (logs.Packed, error)
+	// SetKeys sets the SSH keys of users of the host for the machine of a slot, and takes those of all others away.
+	SetKeys(ctx context.Context, slot journal.Slot, users []*nstancev1.MachineSshUser) (operation.Keys, error)
 	// Reset removes all that was ever built.
 	Reset(ctx context.Context, j journal.Journal, wipe bool) error
 }
@@ -376,6 +378,13 @@ func (p *Paver) do(ctx context.Context, r *operation.Record, step operation.Step
 		return e.GoDown(limited, slot, r.Grace(), step.Kind == operation.PowerOff)
 	case operation.Collect:
 		return handover{p}.collect(limited, *r, slot)
+	case operation.SetKeys:
+		came, err := e.SetKeys(limited, slot, r.SSHKeys())
+		if err != nil {
+			return err
+		}
+		*r = r.End(came.Outcome(), p.opts.Now())
+		return p.record(ctx, *r, step)
 	case operation.Reset:
 		if err := e.Reset(limited, v.Journal, r.Wipe()); err != nil {
 			return err

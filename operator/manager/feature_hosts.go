@@ -176,10 +176,12 @@ func (w wiring) executors() {
 	hosts.drains.Wake = func(instances ...string) { w.shardState.reclaims.engine.Wake(instances...) }
 	switches := &power.Switch{Shard: func(shard string) (power.Shard, bool) { return w.hostCalls(shard) }, Now: time.Now}
 	hosts.operations.Carry(hostsv1.ExecutorProvider, switches)
-	hosts.operations.Carry(hostsv1.ExecutorPaver, &orders.Relay{Shards: switches, Drains: &hosts.drains, Now: time.Now})
+	relay := &orders.Relay{Shards: switches, Drains: &hosts.drains, Now: time.Now}
+	hosts.operations.Carry(hostsv1.ExecutorPaver, relay)
 	hosts.operations.Carry(hostsv1.ExecutorController, &repave.Repaver{
 		InPlace: &inplace.Applier{
 			Versions: w.mgr.GetClient(), Nodes: w.workload.GetClient(), Group: host.GroupSettings(w.shardState.feed.Inventory()),
+			Host: relay,
 		},
 		Nodes: w.workload.GetClient(), Drains: &hosts.drains, Now: time.Now,
 	})

@@ -21,12 +21,15 @@ import (
 	"nstance.dev/agent/paver/policy"
 	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/runner"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // Machines are the node machines of a host. [host.Host] has them.
 type Machines interface {
 	// StopMachine stops a machine in order, within a time.
 	StopMachine(ctx context.Context, s journal.Slot, limit time.Duration) error
+	// SetKeys sets the SSH keys of users of the host for a machine.
+	SetKeys(ctx context.Context, s journal.Slot, users []*nstancev1.MachineSshUser) (operation.Keys, error)
 	// Reset removes all that was ever built.
 	Reset(ctx context.Context, j journal.Journal, wipe bool) error
 }
@@ -147,6 +150,11 @@ func (e *Executor) RestartUnit(ctx context.Context, s journal.Slot, unit string)
 // StopMachine stops a machine in order.
 func (e *Executor) StopMachine(ctx context.Context, s journal.Slot) error {
 	return e.opts.Machines.StopMachine(ctx, s, assignment.Timeouts{}.WithDefaults().Stop)
+}
+
+// SetKeys sets the SSH keys of users of the host for a machine.
+func (e *Executor) SetKeys(ctx context.Context, s journal.Slot, users []*nstancev1.MachineSshUser) (operation.Keys, error) {
+	return e.opts.Machines.SetKeys(ctx, s, users)
 }
 
 // Reset removes all that was ever built.

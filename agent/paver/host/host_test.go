@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/image"
 	"nstance.dev/agent/paver/journal"
+	"nstance.dev/agent/paver/operation"
 	"nstance.dev/agent/paver/pavertest"
 	"nstance.dev/agent/paver/policy"
 	"nstance.dev/agent/paver/preflight"
@@ -379,6 +381,107 @@ func TestM100_KeysThatAreNotAllowedAreTold(t *testing.T) {
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// TestM56M100_KeysAreSetInPlace: keys are changed without a repave, for users whom the policy names; they are there at the next boot too, are no
+// drift, and another assignment has its own.
+func TestM56M100_KeysAreSetInPlace(t *testing.T) {
+	key := func(comment string) string {
+		return "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA " + comment
+	}
+	f := newFixture(t)
+	f.policy = "allow: {pave: true}\nssh: {users: [admin, other]}\n"
+	f.host.opts.Facts.UserExists = func(string) bool { return true }
+	work := func(epoch int64, kind transition.Kind, stage journal.Stage) Work {
+		m := pavertest.Assignment(epoch, nstancev1.MachineMode_MACHINE_MODE_REPAVE, "1")
+		m.Template.Host = &nstancev1.MachineHostSettings{SshKeys: []*nstancev1.MachineSshUser{{User: "admin", Keys: []string{key("built")}}}}
+		a, err := assignment.From(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := f.work(kind, stage, journal.None, journal.A)
+		w.Journal.Transition.Assignment, w.Assignment = a, &a
+		w.Credential = pavertest.Credential(epoch, 1, "token-of-a-machine", time.Now().Add(time.Hour))
+		return w
+	}
+	expect := func(what string, want map[string]string) {
+		t.Helper()
+		got := map[string]string{}
+		entries, err := os.ReadDir(filepath.Join(f.dir, render.SSHDir))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			text, err := os.ReadFile(filepath.Join(f.dir, render.SSHDir, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[e.Name()] = string(text)
+		}
+		if _, err := os.Stat(filepath.Join(f.dir, render.SSHDropIn)); !maps.Equal(got, want) || (err == nil) != (len(want) > 0) {
+			t.Errorf("%s: keys %q, want %q; drop-in: %v", what, got, want, err)
+		}
+	}
+	set := func(users ...*nstancev1.MachineSshUser) operation.Keys {
+		t.Helper()
+		came, err := f.host.SetKeys(t.Context(), journal.A, users)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return came
+	}
+	if _, err := f.host.SetKeys(t.Context(), journal.A, nil); err == nil {
+		t.Error("keys were set for a slot in which nothing is")
+	}
+	f.do(work(1, transition.BuildSlot, journal.Build))
+	f.do(work(1, transition.BootSlot, journal.Boot))
+	expect("built", map[string]string{"admin": key("built") + "\n"})
+	j := journal.Journal{V: 1, Epoch: 1, Active: journal.A, Contents: map[journal.Slot]journal.Content{journal.A: {Epoch: 1}}}
+	if drift, err := f.host.drift(t.Context(), j); err != nil || len(drift) > 0 {
+		t.Errorf("drift %v, %v", drift, err)
+	}
+	came := set(&nstancev1.MachineSshUser{User: "other", Keys: []string{key("one"), key("two")}}, &nstancev1.MachineSshUser{User: "root", Keys: []string{key("x")}})
+	if !slices.Equal(came.Set, []string{"other"}) || !slices.Equal(came.Refused, []string{"root"}) {
+		t.Errorf("%+v", came)
+	}
+	others := map[string]string{"other": key("one") + "\n" + key("two") + "\n"}
+	expect("set", others)
+	if drift, err := f.host.drift(t.Context(), j); err != nil || len(drift) > 0 {
+		t.Errorf("what was set is drift: %v, %v", drift, err)
+	}
+	f.runner.Reboot()
+	f.do(work(1, transition.BootSlot, journal.Boot))
+	expect("the next boot", others)
+	for _, wrong := range []string{`command="x" ` + key("y"), key("a\nssh-rsa b"), "no key"} {
+		if _, err := f.host.SetKeys(t.Context(), journal.A, []*nstancev1.MachineSshUser{{User: "other", Keys: []string{wrong}}}); err == nil {
+			t.Errorf("%q was set", wrong)
+		}
+	}
+	good := f.policy
+	f.policy = "allow: ["
+	if _, err := f.host.SetKeys(t.Context(), journal.A, nil); err == nil {
+		t.Error("keys were taken away under a policy that cannot be read")
+	}
+	f.policy = good
+	expect("after what was refused", others)
+	f.write("state/ssh-keys.json", "damaged")
+	f.runner.Reboot()
+	f.do(work(1, transition.BootSlot, journal.Boot))
+	expect("what was set cannot be read", nil)
+	set()
+	expect("none", nil)
+	f.runner.Reboot()
+	f.do(work(2, transition.BuildSlot, journal.Build))
+	f.do(work(2, transition.BootSlot, journal.Boot))
+	expect("another assignment", map[string]string{"admin": key("built") + "\n"})
+	set(&nstancev1.MachineSshUser{User: "other", Keys: []string{key("one")}})
+	if err := f.host.Reset(t.Context(), j, false); err != nil {
+		t.Fatal(err)
+	}
+	expect("reset", nil)
+	if _, err := os.Stat(filepath.Join(f.dir, "state/ssh-keys.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what was set is left: %v", err)
 	}
 }
 

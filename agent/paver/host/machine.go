@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"nstance.dev/agent/durable"
+	"nstance.dev/agent/paver/operation"
+	"slices"
 	"strings"
 	"time"
 
@@ -276,4 +279,51 @@ func (h *Host) running(ctx context.Context, s journal.Slot) (transition.Result, 
 		return transition.Result{}, fmt.Errorf("%s: %w", h.opts.Name(s), runner.ErrNotRunning)
 	}
 	return transition.Result{BootID: state.BootID, Leader: state.Leader}, nil
+}
+
+// SetKeys sets the SSH keys of users of the host for the machine of a slot, and takes those of all others away. Users whom the host does not
+// have, or its policy does not name, are left out. They are durable before the first file is written. It may be repeated.
+func (h *Host) SetKeys(ctx context.Context, s journal.Slot, users []*nstancev1.MachineSshUser) (came operation.Keys, err error) {
+	if _, err := h.opts.Policy(); err != nil { // else all keys would be taken away
+		return came, err
+	}
+	a, ok, err := h.Built(s)
+	switch {
+	case err != nil:
+		return came, err
+	case !ok:
+		return came, fmt.Errorf("set SSH keys: it is not known what %s was built from", h.opts.Name(s))
+	}
+	set := keysInPlace{V: keysVersion, Epoch: a.Epoch, Users: []keyUser{}}
+	for _, u := range users {
+		if err := render.PublicKeys(u.GetUser(), u.GetKeys()); err != nil {
+			return came, fmt.Errorf("set SSH keys: %w", err)
+		}
+		set.Users = append(set.Users, keyUser{u.GetUser(), u.GetKeys()})
+	}
+	text, err := json.Marshal(set)
+	if err != nil {
+		return came, fmt.Errorf("set SSH keys: %w", err)
+	}
+	if err := durable.WriteFile(h.planner.keysFile(), text, 0o600); err != nil {
+		return came, fmt.Errorf("set SSH keys: %w", err)
+	}
+	plan, err := h.planner.planAgain(a, s)
+	if err != nil {
+		return came, err
+	}
+	if err := h.opts.Settings.Keys(ctx, plan); err != nil {
+		return came, err
+	}
+	files := plan.Of(render.OnHost)
+	for _, u := range users {
+		if slices.ContainsFunc(files, func(f render.File) bool { return f.Path == render.SSHDir+"/"+u.GetUser() }) {
+			came.Set = append(came.Set, u.GetUser())
+		} else {
+			came.Refused = append(came.Refused, u.GetUser())
+		}
+	}
+	err = h.remember(onHost, files)
+	h.survey.written.Add(1)
+	return came, err
 }

@@ -2,8 +2,12 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"nstance.dev/agent/paver/assignment"
@@ -57,7 +61,7 @@ func (p planner) render(
 
 // about is what an assignment says, and what is known of the host for it.
 func (p planner) about(a assignment.Assignment, s journal.Slot) (*nstancev1.MachineAssignment, render.Host, error) {
-	m, err := a.Message()
+	m, err := p.message(a)
 	if err != nil {
 		return nil, render.Host{}, err
 	}
@@ -142,4 +146,54 @@ func (p planner) users(local policy.Policy, m *nstancev1.MachineAssignment) []st
 // refusals are what a policy does not allow of an assignment.
 func (p planner) refusals(local policy.Policy, m *nstancev1.MachineAssignment, about render.Host) []policy.Refusal {
 	return local.Judge(m, policy.Host{Paths: about.Paths, Users: facts.Users(m.GetTemplate(), p.opts.Facts), Verifies: true})
+}
+
+// keysInPlace are the SSH keys that were set after a machine was built (M56, M100). They take the place of those of its assignment,
+// whenever the machine boots, until another assignment comes.
+type keysInPlace struct {
+	V     int       `json:"v"`
+	Epoch int64     `json:"epoch"` // of the assignment that the machine was built from
+	Users []keyUser `json:"users"`
+}
+
+type keyUser struct {
+	User string   `json:"user"`
+	Keys []string `json:"keys"`
+}
+
+const keysVersion = 1
+
+// keysFile is where they are kept.
+func (p planner) keysFile() string { return filepath.Join(p.opts.Dir, "ssh-keys.json") }
+
+// message is what an assignment says, with the keys that were set since.
+func (p planner) message(a assignment.Assignment) (*nstancev1.MachineAssignment, error) {
+	m, err := a.Message()
+	if err != nil || m.GetTemplate() == nil {
+		return m, err
+	}
+	text, err := os.ReadFile(p.keysFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	var set keysInPlace
+	if err == nil {
+		err = json.Unmarshal(text, &set)
+	}
+	switch {
+	case err != nil || set.V != keysVersion:
+		// A key that was taken away must not come back by way of the assignment.
+		p.opts.Log.Error("no SSH keys are set: those that were set in place cannot be read; apply the configuration again, or repave", "path", p.keysFile(), "error", err)
+		set.Users = nil
+	case set.Epoch != a.Epoch:
+		return m, nil
+	}
+	if m.Template.Host == nil {
+		m.Template.Host = &nstancev1.MachineHostSettings{}
+	}
+	m.Template.Host.SshKeys = nil
+	for _, u := range set.Users {
+		m.Template.Host.SshKeys = append(m.Template.Host.SshKeys, &nstancev1.MachineSshUser{User: u.User, Keys: u.Keys})
+	}
+	return m, nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"nstance.dev/agent/durable"
@@ -19,6 +20,7 @@ import (
 	"nstance.dev/agent/paver/preflight"
 	"nstance.dev/agent/paver/render"
 	"nstance.dev/agent/paver/report"
+	"nstance.dev/agent/paver/settings"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
@@ -33,7 +35,9 @@ type survey struct {
 	last   report.Surroundings
 	seen   map[render.Place]manifest.Manifest // with the metadata of unchanged files
 	seenOf string                             // content that seen is about
-	ask    chan struct{}                      // has room for one: the journal is about something else
+	// written grows when something else is written to the host for the content that runs.
+	written atomic.Int64
+	ask     chan struct{} // has room for one: the journal is about something else
 }
 
 // Surroundings returns what the last survey found. It does not wait.
@@ -165,7 +169,7 @@ func (h *Host) latest(j journal.Journal) *nstancev1.MachineAssignment {
 		return nil
 	}
 	if a, ok, err := h.Built(j.Active); ok && err == nil {
-		if m, err := a.Message(); err == nil {
+		if m, err := h.planner.message(a); err == nil {
 			return m
 		}
 	}
@@ -230,7 +234,7 @@ func (h *Host) installed(s journal.Slot) (programs []artifact.File) {
 // drift compares what was written for the active machine with what is there (M98).
 func (h *Host) drift(ctx context.Context, j journal.Journal) ([]*nstancev1.MachineDrift, error) {
 	s := &h.survey
-	if of := subject(j); s.seenOf != of {
+	if of := subject(j) + fmt.Sprint(" ", s.written.Load()); s.seenOf != of {
 		s.seen, s.seenOf = map[render.Place]manifest.Manifest{}, of
 	}
 	var all []*nstancev1.MachineDrift
@@ -238,7 +242,7 @@ func (h *Host) drift(ctx context.Context, j journal.Journal) ([]*nstancev1.Machi
 	for _, place := range []struct {
 		place      render.Place
 		name, root string
-	}{{render.Slot, string(j.Active), h.slots.Path(j.Active)}, {render.OnHost, onHost, h.root()}} {
+	}{{render.Slot, string(j.Active), h.slots.Path(j.Active)}, {render.OnHost, onHost, rootOf(h.opts.Settings)}} {
 		m, known := s.seen[place.place]
 		if !known {
 			text, err := os.ReadFile(h.manifestFile(place.name))
@@ -261,9 +265,9 @@ func (h *Host) drift(ctx context.Context, j journal.Journal) ([]*nstancev1.Machi
 	return all[:min(len(all), manifest.MaxDrift)], errors.Join(errs...)
 }
 
-func (h *Host) root() string {
-	if h.opts.Settings.Root == "" {
+func rootOf(s settings.Host) string {
+	if s.Root == "" {
 		return "/"
 	}
-	return h.opts.Settings.Root
+	return s.Root
 }

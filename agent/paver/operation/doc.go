@@ -1,5 +1,5 @@
 // Package operation decides how nstance-paver carries an operation out that was asked of its host:
-// a restart of a service or of the node machine, a collection of logs, a reset, a reboot, a shutdown.
+// a restart of a service or of the node machine, a collection of logs, new SSH keys, a reset, a reboot, a shutdown.
 //
 // [Next] is a pure function of the record of an operation, what is seen of the host, and the time: it
 // returns one step with its reason. The caller carries the step out; what the record is then the

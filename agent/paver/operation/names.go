@@ -20,6 +20,8 @@ const (
 	Shutdown       = "shutdown"
 	ResetHost      = "resetHost"
 	CollectLogs    = "collectLogs"
+	// ApplyConfiguration is what the host does for the operation of that name: it sets SSH keys.
+	ApplyConfiguration = "applyConfiguration"
 )
 
 // Reasons of operations.
@@ -50,12 +52,13 @@ const (
 
 // parameters of the operations, by their names, with what is wrong with a value.
 var parameters = map[string]map[string]func(string) error{
-	RestartService: {"service": checkService, "scope": oneOf(ScopeMachine, ScopeHost)},
-	RestartMachine: {},
-	Reboot:         {"drain": oneOf("true", "false"), "graceSeconds": checkSeconds},
-	Shutdown:       {"graceSeconds": checkSeconds},
-	ResetHost:      {"confirm": func(string) error { return nil }, "wipe": oneOf("true", "false")},
-	CollectLogs:    {"since": checkSince, "units": checkUnits},
+	RestartService:     {"service": checkService, "scope": oneOf(ScopeMachine, ScopeHost)},
+	RestartMachine:     {},
+	Reboot:             {"drain": oneOf("true", "false"), "graceSeconds": checkSeconds},
+	Shutdown:           {"graceSeconds": checkSeconds},
+	ResetHost:          {"confirm": func(string) error { return nil }, "wipe": oneOf("true", "false")},
+	CollectLogs:        {"since": checkSince, "units": checkUnits},
+	ApplyConfiguration: {}, // but for those of package operation's keys
 }
 
 // required are the parameters that an operation must have.
@@ -84,6 +87,9 @@ func Check(name string, given map[string]string) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		check := parameters[name][key]
+		if name == ApplyConfiguration && keysOf.MatchString(key) {
+			check = func(value string) error { return checkKeys(key, value) }
+		}
 		if check == nil {
 			errs = append(errs, fmt.Errorf("%s takes no parameter %.63q", name, key))
 			continue

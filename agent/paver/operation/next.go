@@ -75,6 +75,7 @@ const (
 	StopMachine Kind = "stop machine" // stop the active machine in order; it is started again by itself
 	RestartHost Kind = "reboot"       // stop the machine within the grace, then reboot the host
 	PowerOff    Kind = "power off"    // the same, and power the host off
+	SetKeys     Kind = "set keys"     // set SSH keys of the host; what came of it is written by the caller
 	Collect     Kind = "collect"      // collect logs, and have them sent
 	Reset       Kind = "reset"        // remove all that was ever built; the journal and then Outcome are written by the caller
 	End         Kind = "end"          // write down Outcome
@@ -169,6 +170,10 @@ func begin(r Record, v View) Step {
 	}
 	marks := Marks{HostBootID: v.HostBootID}
 	switch r.Name {
+	case ApplyConfiguration:
+		if v.Slot == journal.None {
+			return fail(ReasonNotFound, "this host has no node machine")
+		}
 	case RestartMachine:
 		if v.Slot == journal.None {
 			return fail(ReasonNotFound, "this host has no node machine")
@@ -284,6 +289,8 @@ func act(r Record, v View) Step {
 			return wait
 		}
 		return Step{Kind: Collect, Reason: "logs were asked for"}
+	case ApplyConfiguration:
+		return Step{Kind: SetKeys, Reason: "SSH keys were sent"}
 	case ResetHost:
 		return Step{Kind: Reset, Alone: true, Reason: "a reset was asked for", Outcome: Outcome{Message: "everything that was built is removed"}}
 	}

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,12 @@ func begun(r Record, times int) Record {
 		r = r.Send(now)
 	}
 	return r
+}
+
+const aKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+func setsKeys() Record {
+	return asked(ApplyConfiguration, "sshKeys.b.0", aKey+" b", "sshKeys.a.10", aKey+" 10", "sshKeys.a.2", aKey+" 2\n"+aKey+" 2b")
 }
 
 func collects() Record {
@@ -112,6 +119,13 @@ func TestM75M79M86_WhatComesNext(t *testing.T) {
 		{"another boot is the proof", begun(asked(RestartMachine), 1), changed(func(v *View) { v.BootID = "boot-2" }), End, "", false},
 		{"and it is not stopped twice", begun(asked(RestartMachine), 1), changed(func(v *View) { v.BootID, v.Unit.Active = "boot-2", "inactive" }), Wait, "", false},
 		{"a repave came in between", begun(asked(RestartMachine), 1), changed(func(v *View) { v.Slot, v.BootID = journal.B, "boot-9" }), End, "", false},
+
+		{"keys", setsKeys(), host(), Begin, "", false},
+		{"keys that the policy does not allow", setsKeys(), changed(func(v *View) { v.Refused = "no" }), End, ReasonRefusedByHost, false},
+		{"keys for no machine", setsKeys(), changed(func(v *View) { v.Slot = journal.None }), End, ReasonNotFound, false},
+		{"keys while another machine is built", setsKeys(), changed(func(v *View) { v.Busy = "epoch 2 is in stage boot" }), Wait, "", false},
+		{"keys are set", begun(setsKeys(), 0), host(), SetKeys, "", false},
+		{"keys are set again after a crash", begun(setsKeys(), 1), host(), SetKeys, "", false},
 
 		{"logs", collects(), host(), Begin, "", false},
 		{"logs say why another machine cannot be built", collects(), changed(func(v *View) { v.Busy = "epoch 2 is in stage boot" }), Begin, "", false},
@@ -218,5 +232,43 @@ func TestM86_ParametersOfCollectLogs(t *testing.T) {
 	r.Parameters = nil
 	if got := r.Since(); !got.Equal(now.Add(-time.Hour)) || r.Units() != nil {
 		t.Errorf("without parameters: since %v, units %v", got, r.Units())
+	}
+}
+
+// TestM86_M100_ParametersOfApplyConfiguration: nothing but users and public keys without options.
+func TestM86_M100_ParametersOfApplyConfiguration(t *testing.T) {
+	for _, c := range []struct {
+		key, value string
+		ok         bool
+	}{
+		{"sshKeys.admin.0", aKey + " me@example.com", true},
+		{"sshKeys.admin.99", aKey + "\n" + aKey, true},
+		{"sshKeys.admin.100", aKey, false},
+		{"sshKeys.admin", aKey, false},
+		{"sshKeys.Admin.0", aKey, false},
+		{"sshKeys.../root.0", aKey, false},
+		{"sshKeys.admin.0", "", false},
+		{"sshKeys.admin.0", aKey + "\n", false},
+		{"sshKeys.admin.0", `command="sh" ` + aKey, false},
+		{"sshKeys.admin.0", aKey + "\r", false},
+		{"sshKeys.admin.0", "cert-authority " + aKey, false},
+		{"disruptive", "true", false},
+	} {
+		if err := Check(ApplyConfiguration, map[string]string{c.key: c.value}); (err == nil) != c.ok {
+			t.Errorf("%s=%q: %v", c.key, c.value, err)
+		}
+	}
+	got := setsKeys().SSHKeys()
+	if len(got) != 2 || got[0].User != "a" || !slices.Equal(got[0].Keys, []string{aKey + " 2", aKey + " 2b", aKey + " 10"}) || got[1].User != "b" || len(got[1].Keys) != 1 {
+		t.Errorf("keys %v", got)
+	}
+	for _, c := range []struct {
+		came   Keys
+		failed bool
+		reason string
+	}{{Keys{}, false, ""}, {Keys{Set: []string{"a"}}, false, ""}, {Keys{[]string{"a"}, []string{"b"}}, false, ReasonRefusedByHost}, {Keys{Refused: []string{"b"}}, true, ReasonRefusedByHost}} {
+		if o := c.came.Outcome(); o.Failed != c.failed || o.Reason != c.reason {
+			t.Errorf("%+v: %+v", c.came, o)
+		}
 	}
 }

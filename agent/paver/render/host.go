@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -149,6 +150,19 @@ func (r *renderer) ssh() {
 }
 
 var publicKey = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)|sk-ssh-ed25519@openssh\.com|sk-ecdsa-sha2-nistp256@openssh\.com) ([A-Za-z0-9+/]+={0,2})( .*)?$`)
+
+// PublicKeys says what is wrong with the keys of a user of the host, in the name or in one of the keys.
+func PublicKeys(user string, keys []string) error {
+	if !hostUser.MatchString(user) {
+		return fmt.Errorf("%.63q is not the name of a user", user)
+	}
+	for i, key := range keys {
+		if !isPublicKey(key) || strings.ContainsFunc(key, unicode.IsControl) {
+			return fmt.Errorf("key %d of user %s must be a public key: type, base64 and a comment, without options", i+1, user)
+		}
+	}
+	return nil
+}
 
 // isPublicKey says whether a line is a public key without options: one whose first word is its
 // type, and whose base64 begins with the same type.

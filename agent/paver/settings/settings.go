@@ -88,6 +88,13 @@ func (h Host) Apply(ctx context.Context, plan render.Plan) (warnings []string, e
 	return warnings, nil
 }
 
+// Keys writes the SSH keys of a plan, and takes away all others that were ever written.
+func (h Host) Keys(ctx context.Context, plan render.Plan) error {
+	return h.files(ctx, slices.DeleteFunc(slices.Clone(plan.Of(render.OnHost)), func(f render.File) bool {
+		return f.Path != render.SSHDropIn && !strings.HasPrefix(f.Path, render.SSHDir+"/")
+	}))
+}
+
 // Try finds out which parameters of a plan the kernel refuses, while the machine from before still
 // runs with its own: each that differs is set, and at once set back. Left are those that the kernel did
 // not take back. Parameters that do not exist, or cannot be read, are no error.

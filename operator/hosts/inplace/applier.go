@@ -3,6 +3,7 @@ package inplace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,15 @@ type Applier struct {
 	// Group returns what the group of a machine's instance sets of its Nodes; nil: nothing. false: that is
 	// not known now.
 	Group func(m *hostsv1.HostMachine) (*nstancev1.NodeSettings, bool)
+	// Host has hosts carry operations out.
+	Host Host
+}
+
+// Host has the paver of a machine carry operations out. [orders.Relay] does.
+type Host interface {
+	// Offers are the operations that the paver of a machine offers, as long as its agent is connected.
+	Offers(m *hostsv1.HostMachine) []string
+	Carry(ctx context.Context, op *hostsv1.MachineOperation, m *hostsv1.HostMachine) (*operations.Outcome, error)
 }
 
 // Offers are the operations that it carries out.
@@ -36,7 +46,7 @@ func (a *Applier) Offers(*hostsv1.HostMachine) []string {
 }
 
 // Carry carries an operation out, which may be repeated. An error is worth another try.
-func (a *Applier) Carry(ctx context.Context, _ *hostsv1.MachineOperation, m *hostsv1.HostMachine) (*operations.Outcome, error) {
+func (a *Applier) Carry(ctx context.Context, op *hostsv1.MachineOperation, m *hostsv1.HostMachine) (*operations.Outcome, error) {
 	c, ref := m.Status.Configuration, m.Status.NodeRef
 	if c == nil || c.Applied == nil || c.Desired == nil || ref == nil || ref.UID == "" {
 		return failed(ReasonNotJoined, "HostMachine %s has no Node that has joined", m.Name), nil
@@ -63,12 +73,22 @@ func (a *Applier) Carry(ctx context.Context, _ *hostsv1.MachineOperation, m *hos
 	if !known {
 		return nil, fmt.Errorf("group of the instance of HostMachine %s: its shard has not said all that it knows", m.Name)
 	}
-	d, err := Decide(node, built, wanted, settings)
+	d, err := Decide(node, built, wanted, settings, slices.Contains(a.Host.Offers(m), hostsv1.OperationApplyConfiguration))
 	switch {
 	case err != nil:
 		return failed(hostsv1.ReasonExecutorFailed, "%s", err), nil
 	case len(d.Repave) > 0:
 		return failed(ReasonNeedsRepave, "these fields take a repave: %s", strings.Join(d.Repave, ", ")), nil
+	}
+	results := map[string]string{"changed": strings.Join(d.Changed, ", "), "kept": strings.Join(d.Kept, ", ")}
+	if d.Keys != nil {
+		came, err := a.Host.Carry(ctx, onHost(op, d.Keys), m)
+		if err != nil || came == nil || came.Failed {
+			return came, err
+		}
+		if refused := came.Results["refused"]; refused != "" {
+			results["refused"] = refused
+		}
 	}
 	if d.Node != nil {
 		if err := a.Nodes.Patch(ctx, d.Node, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -76,9 +96,19 @@ func (a *Applier) Carry(ctx context.Context, _ *hostsv1.MachineOperation, m *hos
 		}
 	}
 	return &operations.Outcome{
-		Message: fmt.Sprintf("labels and taints of version %d of %s", c.Desired.Version, c.Desired.Name),
-		Results: map[string]string{"changed": strings.Join(d.Changed, ", "), "kept": strings.Join(d.Kept, ", ")},
+		Message: fmt.Sprintf("labels, taints and SSH keys of version %d of %s", c.Desired.Version, c.Desired.Name),
+		Results: results,
 	}, nil
+}
+
+// onHost is what the host does of an operation: it sets SSH keys. It has the id of the whole, so it is done once.
+func onHost(op *hostsv1.MachineOperation, keys map[string]string) *hostsv1.MachineOperation {
+	op = op.DeepCopy()
+	op.Spec.Parameters = map[string]hostsv1.ParameterValue{}
+	for key, value := range keys {
+		op.Spec.Parameters[key] = hostsv1.ParameterValue(value)
+	}
+	return op
 }
 
 func failed(reason, format string, args ...any) *operations.Outcome {

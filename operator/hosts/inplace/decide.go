@@ -14,23 +14,27 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// Annotation of a Node: labels and taints that were applied to it last, as JSON. A Node that was built anew has none.
+// Annotation of a Node: labels and taints that were applied to it last, and the hash of the SSH keys, as JSON. A Node that was built anew has none.
 const Annotation = hostsv1.Prefix + "in-place"
 
 // Applied are labels and taints as a template has them.
 type Applied struct {
 	Labels map[string]hostsv1.LabelValue `json:"labels,omitempty"`
 	Taints []hostsv1.Taint               `json:"taints,omitempty"`
+	// SSHKeys is the hash of those that were set in place; empty: those of what the machine was built from.
+	SSHKeys string `json:"sshKeys,omitempty"`
 }
 
 func of(t *hostsv1.Template) Applied {
-	return Applied{Labels: t.Kubernetes.NodeLabels, Taints: t.Kubernetes.Taints}
+	return Applied{Labels: t.Kubernetes.NodeLabels, Taints: t.Kubernetes.Taints, SSHKeys: hashOf(keysOf(t))}
 }
 
 // Decision is what becomes of a Node.
 type Decision struct {
 	// Repave are the fields that differ and take one. Nothing else is said where there are any.
 	Repave []string
+	// Keys are set on the host first; nil: its keys are as they are to be.
+	Keys map[string]string
 	// Node as it is to be; nil: it is already.
 	Node *corev1.Node
 	// Changed are the labels and taints that are changed, Kept those that somebody else has set otherwise.
@@ -52,19 +56,32 @@ func groupOf(n *nstancev1.NodeSettings) group {
 }
 
 // Decide returns how a Node that was built from one template comes to have the labels and taints of another. What
-// the group of its instance sets (nil: nothing) wins over both, and stays.
-func Decide(node *corev1.Node, built, wanted *hostsv1.Template, settings *nstancev1.NodeSettings) (Decision, error) {
-	if fields := repaving(built, wanted); len(fields) > 0 {
-		return Decision{Repave: fields}, nil
-	}
+// the group of its instance sets (nil: nothing) wins over both, and stays. Where the host does not set SSH keys in place other keys take a
+// repave too.
+func Decide(node *corev1.Node, built, wanted *hostsv1.Template, settings *nstancev1.NodeSettings, setsKeys bool) (Decision, error) {
+	fields := repaving(built, wanted)
 	was := of(built)
 	if text, has := node.Annotations[Annotation]; has {
 		was = Applied{}
-		if err := json.Unmarshal([]byte(text), &was); err != nil {
+		if err := json.Unmarshal([]byte(text), &was); err != nil && len(fields) == 0 {
 			return Decision{}, fmt.Errorf("annotation %s of Node %s: %w", Annotation, node.Name, err)
+		}
+		if was.SSHKeys == "" {
+			was.SSHKeys = of(built).SSHKeys
 		}
 	}
 	next, d := node.DeepCopy(), Decision{}
+	if was.SSHKeys != of(wanted).SSHKeys {
+		var fit bool
+		if d.Keys, fit = parameters(keysOf(wanted)); !fit || !setsKeys {
+			fields = append(fields, "host.sshKeys")
+			slices.Sort(fields)
+		}
+		d.Changed = append(d.Changed, "SSH keys")
+	}
+	if len(fields) > 0 {
+		return Decision{Repave: fields}, nil
+	}
 	g := groupOf(settings)
 	d.labels(next, g, was.Labels, wanted.Kubernetes.NodeLabels)
 	d.taints(next, g, was.Taints, wanted.Kubernetes.Taints)
@@ -176,6 +193,9 @@ func merged(a, b map[string]any) map[string]any {
 func fields(t *hostsv1.Template) map[string]any {
 	t = versions.WithDefaults(t)
 	t.Kubernetes.NodeLabels, t.Kubernetes.Taints = nil, nil
+	if t.Host != nil {
+		t.Host.SSHKeys = nil
+	}
 	text, err := json.Marshal(t)
 	if err != nil { // strings, numbers and booleans, in maps with string keys
 		panic(fmt.Sprintf("inplace: encode a template: %v", err))

@@ -1,5 +1,5 @@
 // Package inplace carries out operation applyConfiguration: it brings the labels and taints of the template that
-// a machine would be built from to the Node that runs, without a repave.
+// a machine would be built from to the Node that runs, and its SSH keys to the host, without a repave.
 //
 // [Decide] is pure. Of each label and taint it knows three values: what was applied last, what is to be, and what
 // the Node has. Only what the Node still has as it was applied is changed; what a user has set otherwise, and what the

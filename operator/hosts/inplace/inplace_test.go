@@ -1,6 +1,9 @@
 package inplace
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
+	"nstance.dev/operator/hosts/operations"
 	"nstance.dev/operator/testworld"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -33,7 +37,7 @@ func TestM56_LabelsAndTaintsInPlace(t *testing.T) {
 	built := template(map[string]hostsv1.LabelValue{"tier": "a", "old": "x", "group": "loses"}, gpu("one"))
 	step := func(wanted *hostsv1.Template, changed, kept string) {
 		t.Helper()
-		d, err := Decide(node, built, wanted, nil)
+		d, err := Decide(node, built, wanted, nil, true)
 		if err != nil || strings.Join(d.Changed, ", ") != changed || strings.Join(d.Kept, ", ") != kept || (d.Node != nil) != (changed != "") {
 			t.Fatalf("%v: %+v", err, d)
 		}
@@ -55,7 +59,7 @@ func TestM56_LabelsAndTaintsInPlace(t *testing.T) {
 		t.Errorf("labels %v, taints %v", node.Labels, node.Spec.Taints)
 	}
 	node.Annotations[Annotation] = "{"
-	if _, err := Decide(node, built, built, nil); err == nil {
+	if _, err := Decide(node, built, built, nil, true); err == nil {
 		t.Error("an annotation that cannot be read is taken for one")
 	}
 }
@@ -81,7 +85,7 @@ func TestM56M91_WhatTheGroupSetsStays(t *testing.T) {
 		{"the template says otherwise", template(map[string]hostsv1.LabelValue{"tier": "b", "own": "2"}, gpu("two")), "label own", "label tier, taint gpu:NoSchedule"},
 		{"the template adds what the group has since", template(map[string]hostsv1.LabelValue{"tier": "a", "own": "1", "zone": "y"}, gpu("one"), starting), "", "label zone, taint starting:NoExecute"},
 	} {
-		d, err := Decide(node, built, tt.wanted, settings)
+		d, err := Decide(node, built, tt.wanted, settings, true)
 		if err != nil || strings.Join(d.Changed, ", ") != tt.changed || strings.Join(d.Kept, ", ") != tt.kept {
 			t.Errorf("%s: %+v, %v", tt.name, d, err)
 		}
@@ -93,13 +97,13 @@ func TestM56_WhatTakesARepaveIsListed(t *testing.T) {
 	built, wanted := template(nil), template(map[string]hostsv1.LabelValue{"tier": "b"})
 	wanted.Kubernetes.Version, wanted.Image.OCI.Reference = "v1.36.4", "node:2"
 	wanted.Host = &hostsv1.HostSettings{Sysctls: map[string]hostsv1.SettingValue{"vm.swappiness": "1"}}
-	d, err := Decide(&corev1.Node{}, built, wanted, nil)
+	d, err := Decide(&corev1.Node{}, built, wanted, nil, true)
 	if want := []string{"host.sysctls", "image.oci", "kubernetes.version"}; err != nil || !slices.Equal(d.Repave, want) || d.Node != nil || d.Changed != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 	explicit := template(nil)
 	explicit.Kubernetes.ClusterDomain = "cluster.local"
-	if d, err := Decide(&corev1.Node{}, built, explicit, nil); err != nil || d.Repave != nil || d.Node != nil {
+	if d, err := Decide(&corev1.Node{}, built, explicit, nil, true); err != nil || d.Repave != nil || d.Node != nil {
 		t.Errorf("a default that is written out differs: %+v, %v", d, err)
 	}
 }
@@ -118,7 +122,7 @@ func TestM56_Carry(t *testing.T) {
 		version(1, template(map[string]hostsv1.LabelValue{"tier": "a"})), version(2, template(map[string]hostsv1.LabelValue{"tier": "b"})), version(3, other), node).Build()
 	known := true
 	settings := func(*hostsv1.HostMachine) (*nstancev1.NodeSettings, bool) { return nil, known }
-	a := &Applier{Versions: api, Nodes: api, Group: settings}
+	a := &Applier{Versions: api, Nodes: api, Group: settings, Host: &paver{}}
 	op := &hostsv1.MachineOperation{}
 	carry := func(desired int32, uid string) string {
 		t.Helper()
@@ -140,10 +144,10 @@ func TestM56_Carry(t *testing.T) {
 		uid, want  string
 		disruptive hostsv1.ParameterValue
 	}{
-		{1, "u1", "labels and taints of version 1 of gpu: ", ""},
+		{1, "u1", "labels, taints and SSH keys of version 1 of gpu: ", ""},
 		{2, "u2", "NotJoined: Node n1 is another one", ""},
-		{2, "u1", "labels and taints of version 2 of gpu: label tier", ""},
-		{2, "u1", "labels and taints of version 2 of gpu: ", ""},
+		{2, "u1", "labels, taints and SSH keys of version 2 of gpu: label tier", ""},
+		{2, "u1", "labels, taints and SSH keys of version 2 of gpu: ", ""},
 		{3, "u1", "NeedsRepave: these fields take a repave: kubernetes.version", ""},
 		{3, "u1", "NeedsRepave: these fields take a repave: kubernetes.version", "true"}, // which another one begins
 		{4, "u1", "gpu-v4", ""},
@@ -162,5 +166,109 @@ func TestM56_Carry(t *testing.T) {
 	}
 	if o, err := a.Carry(t.Context(), op, &hostsv1.HostMachine{}); err != nil || o.Reason != ReasonNotJoined {
 		t.Errorf("without a Node: %+v, %v", o, err)
+	}
+}
+
+// paver is that of a host, which sets SSH keys if it offers to.
+type paver struct {
+	offers  []string
+	outcome *operations.Outcome
+	asked   []map[string]hostsv1.ParameterValue
+}
+
+func (p *paver) Offers(*hostsv1.HostMachine) []string { return p.offers }
+
+func (p *paver) Carry(_ context.Context, op *hostsv1.MachineOperation, _ *hostsv1.HostMachine) (*operations.Outcome, error) {
+	p.asked = append(p.asked, op.Spec.Parameters)
+	return p.outcome, nil
+}
+
+func withKeys(keys ...hostsv1.SSHUser) *hostsv1.Template {
+	t := template(nil)
+	if keys != nil {
+		t.Host = &hostsv1.HostSettings{SSHKeys: keys}
+	}
+	return t
+}
+
+// M56, M100: what the host is sent of keys, and when: where they are others than were set last, as built or in place.
+func TestM56M100_KeysInPlace(t *testing.T) {
+	admin := func(keys ...hostsv1.SSHKey) hostsv1.SSHUser { return hostsv1.SSHUser{User: "admin", Keys: keys} }
+	long := hostsv1.SSHKey("ssh-rsa " + strings.Repeat("A", 1000))
+	node := &corev1.Node{}
+	built := withKeys(admin("k1", "k2"))
+	step := func(what string, wanted *hostsv1.Template, keys map[string]string) {
+		t.Helper()
+		d, err := Decide(node, built, wanted, nil, true)
+		if err != nil || !maps.Equal(d.Keys, keys) || (d.Keys == nil) != (keys == nil) || (d.Node != nil) != (keys != nil) {
+			t.Fatalf("%s: %+v, %v; want %v", what, d, err, keys)
+		}
+		if d.Node != nil {
+			node = d.Node
+		}
+	}
+	step("as it was built", built, nil)
+	step("a key less", withKeys(admin("k2")), map[string]string{"sshKeys.admin.0": "k2"})
+	step("again", withKeys(admin("k2")), nil)
+	step("none", withKeys(), map[string]string{})
+	step("as it was built, once more", built, map[string]string{"sshKeys.admin.0": "k1\nk2"})
+	step("more than a parameter takes", withKeys(admin(long, long, long, long, long), hostsv1.SSHUser{User: "b", Keys: []hostsv1.SSHKey{"k"}}), map[string]string{
+		"sshKeys.admin.0": strings.Join([]string{string(long), string(long), string(long), string(long)}, "\n"), "sshKeys.admin.1": string(long), "sshKeys.b.0": "k",
+	})
+	node.Annotations[Annotation] = `{}` // of a release before
+	step("of a release before", built, nil)
+	if d, err := Decide(node, built, withKeys(), nil, false); err != nil || !slices.Equal(d.Repave, []string{"host.sshKeys"}) || d.Keys != nil || d.Node != nil {
+		t.Errorf("a host that does not set keys: %+v, %v", d, err)
+	}
+	var many []hostsv1.SSHUser
+	for i := range 8 {
+		many = append(many, hostsv1.SSHUser{User: string(rune('a' + i)), Keys: slices.Repeat([]hostsv1.SSHKey{long}, 32)})
+	}
+	if d, err := Decide(node, built, withKeys(many...), nil, true); err != nil || !slices.Equal(d.Repave, []string{"host.sshKeys"}) {
+		t.Errorf("more than an operation takes: %+v, %v", d, err)
+	}
+}
+
+// M56, M86, M100: the Node is changed once its host has set the keys, and not at all if that refuses.
+func TestM56M86_CarryKeys(t *testing.T) {
+	version := func(n int32, template *hostsv1.Template) *hostsv1.MachineConfigurationVersion {
+		v := &hostsv1.MachineConfigurationVersion{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("gpu-v", n)}}
+		v.Spec.ConfigurationName, v.Spec.Version, v.Spec.Template = "gpu", n, *template
+		return v
+	}
+	wanted := withKeys(hostsv1.SSHUser{User: "admin", Keys: []hostsv1.SSHKey{"k1"}})
+	wanted.Kubernetes.NodeLabels = map[string]hostsv1.LabelValue{"tier": "b"}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1"}}
+	api := testworld.NewClientBuilder(t).WithObjects(version(1, template(nil)), version(2, wanted), node).Build()
+	host := &paver{}
+	a := &Applier{Versions: api, Nodes: api, Host: host, Group: func(*hostsv1.HostMachine) (*nstancev1.NodeSettings, bool) { return nil, true }}
+	m := &hostsv1.HostMachine{}
+	m.Status.NodeRef = &hostsv1.NodeReference{Name: "n1", UID: "u1"}
+	m.Status.Configuration = &hostsv1.ConfigurationStatus{
+		Applied: &hostsv1.AppliedVersion{VersionReference: hostsv1.VersionReference{Name: "gpu", Version: 1}}, Desired: &hostsv1.VersionReference{Name: "gpu", Version: 2},
+	}
+	op := &hostsv1.MachineOperation{}
+	op.Spec.Parameters = map[string]hostsv1.ParameterValue{"disruptive": "false"}
+	expect := func(what, reason string, over bool, asked int, label string) {
+		t.Helper()
+		o, err := a.Carry(t.Context(), op, m)
+		if err != nil || (o != nil) != over || o != nil && o.Reason != reason || len(host.asked) != asked {
+			t.Errorf("%s: %+v, %v; asked %d times", what, o, err, len(host.asked))
+		}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil || node.Labels["tier"] != label {
+			t.Errorf("%s: labels %v, %v", what, node.Labels, err)
+		}
+	}
+	expect("a host that does not set keys", ReasonNeedsRepave, true, 0, "")
+	host.offers = []string{hostsv1.OperationApplyConfiguration}
+	expect("the host works on it", "", false, 1, "")
+	host.outcome = &operations.Outcome{Failed: true, Reason: hostsv1.ReasonRefusedByHost}
+	expect("the host refuses", hostsv1.ReasonRefusedByHost, true, 2, "")
+	host.outcome = &operations.Outcome{Results: map[string]string{"sshKeys": "admin"}}
+	expect("the keys are set", "", true, 3, "b")
+	expect("again", "", true, 3, "b")
+	want := map[string]hostsv1.ParameterValue{"sshKeys.admin.0": "k1"}
+	if !maps.Equal(host.asked[2], want) || op.Spec.Parameters["disruptive"] != "false" {
+		t.Errorf("the host was asked for %v", host.asked[2])
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"nstance.dev/agent/paver/journal"
 	"nstance.dev/agent/paver/logs"
 	"nstance.dev/agent/paver/operation"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // executor carries out the operations that a host offers here: reboots. The host goes down when the simulator lets it.
@@ -40,6 +41,11 @@ func (executor) RestartUnit(context.Context, journal.Slot, string) error { retur
 // Collect implements paver.Executor.
 func (executor) Collect(context.Context, operation.Record, journal.Slot, []string) (logs.Packed, error) {
 	return logs.Packed{}, errNotOffered
+}
+
+// SetKeys implements paver.Executor.
+func (executor) SetKeys(context.Context, journal.Slot, []*nstancev1.MachineSshUser) (operation.Keys, error) {
+	return operation.Keys{}, errNotOffered
 }
 
 // StopMachine implements paver.Executor.
