@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/datasource/schema"
@@ -95,7 +96,7 @@ func newGroupData() datasource.DataSource {
 }
 
 func newGroupsData() datasource.DataSource {
-	fields := append(fieldsOf((&nstancev1.GroupStatus{}).ProtoReflect().Descriptor())[:1:1], groupView...)
+	fields := slices.Concat(fieldsOf((&nstancev1.GroupStatus{}).ProtoReflect().Descriptor())[:1], groupView)
 	return &dataSource{
 		name: "groups", text: "All groups of the tenant on a shard, sorted by key.",
 		attributes: map[string]schema.Attribute{"groups": schema.ListNestedAttribute{

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"go/format"
@@ -161,7 +160,7 @@ func schemas(t *testing.T) *tfprotov6.GetProviderSchemaResponse {
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema, err := server.GetProviderSchema(context.Background(), &tfprotov6.GetProviderSchemaRequest{})
+	schema, err := server.GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,25 +71,7 @@ func fillField(m protoreflect.Message, field protoreflect.FieldDescriptor, v tft
 		}
 		return nil
 	case field.IsList():
-		var entries []tftypes.Value
-		if err := v.As(&entries); err != nil {
-			return &valueError{at, err.Error()}
-		}
-		values := m.Mutable(field).List()
-		for i, entry := range entries {
-			if field.Kind() == protoreflect.MessageKind {
-				if err := fill(values.AppendMutable().Message(), attributesOf(entry), at.AtListIndex(i), fieldsOf(field.Message())); err != nil {
-					return err
-				}
-				continue
-			}
-			value, err := scalarValue(field, entry, at.AtListIndex(i))
-			if err != nil {
-				return err
-			}
-			values.Append(value)
-		}
-		return nil
+		return fillList(m.Mutable(field).List(), field, v, at)
 	case field.Kind() != protoreflect.MessageKind:
 		value, err := scalarValue(field, v, at)
 		if err == nil {
@@ -114,6 +96,27 @@ func fillField(m protoreflect.Message, field protoreflect.FieldDescriptor, v tft
 		return fillField(inner, field.Message().Fields().ByName("values"), v, at)
 	}
 	return fill(m.Mutable(field).Message(), attributesOf(v), at, fieldsOf(field.Message()))
+}
+
+func fillList(values protoreflect.List, field protoreflect.FieldDescriptor, v tftypes.Value, at path.Path) error {
+	var entries []tftypes.Value
+	if err := v.As(&entries); err != nil {
+		return &valueError{at, err.Error()}
+	}
+	for i, entry := range entries {
+		if field.Kind() == protoreflect.MessageKind {
+			if err := fill(values.AppendMutable().Message(), attributesOf(entry), at.AtListIndex(i), fieldsOf(field.Message())); err != nil {
+				return err
+			}
+			continue
+		}
+		value, err := scalarValue(field, entry, at.AtListIndex(i))
+		if err != nil {
+			return err
+		}
+		values.Append(value)
+	}
+	return nil
 }
 
 func scalarValue(field protoreflect.FieldDescriptor, v tftypes.Value, at path.Path) (protoreflect.Value, error) {

@@ -145,24 +145,10 @@ func complete(message string, results map[string]string) Step {
 
 // begin decides about an operation that has not begun.
 func begin(r Record, v View) Step {
-	invalid := Check(r.Name, r.Parameters)
+	if refused, is := refuse(r, v); is {
+		return refused
+	}
 	switch {
-	case r.Cancelled:
-		return fail(ReasonCancelled, "its operator has cancelled it")
-	case !v.Now.Before(r.Deadline):
-		return fail(ReasonTimeout, "it was not begun by its deadline, %s by the clock of this host%s", r.Deadline.UTC().Format(time.RFC3339), because(r))
-	case !Known(r.Name):
-		return fail(ReasonUnsupported, "this host does not carry out %.63q", r.Name)
-	case v.Refused != "":
-		return fail(ReasonRefusedByHost, "%s", v.Refused)
-	case invalid != nil:
-		return fail(ReasonInvalidParameters, "%s", invalid)
-	case v.Unsupported != "":
-		return fail(ReasonUnsupported, "%s", v.Unsupported)
-	case r.Name == CollectLogs && !r.TakesLogs:
-		return fail(ReasonUnsupported, "the server of this host stores no logs: it is of an earlier release")
-	case r.Name == ResetHost && v.Machine != "" && r.Parameters["confirm"] != v.Machine:
-		return fail(ReasonInvalidParameters, "parameter confirm: %.63q is not the name of the machine, which is %s", r.Parameters["confirm"], v.Machine)
 	case (r.Name == Reboot || r.Name == Shutdown) && v.HostBootID == "": // which another one is the proof against
 		return Step{Kind: Wait, Until: v.Now.Add(poll), Reason: "the boot of the host cannot be read"}
 	case v.Busy != "" && r.Name != ResetHost && r.Name != CollectLogs: // a reset is also a way out of what does not end, and logs say why
@@ -194,6 +180,30 @@ func begin(r Record, v View) Step {
 		marks.Slot, marks.Invocation = v.Slot, v.Unit.Invocation
 	}
 	return Step{Kind: Begin, Marks: marks, Reason: r.Name + " was asked for"}
+}
+
+// refuse ends an operation that has not begun and that this host does not carry out.
+func refuse(r Record, v View) (Step, bool) {
+	invalid := Check(r.Name, r.Parameters)
+	switch {
+	case r.Cancelled:
+		return fail(ReasonCancelled, "its operator has cancelled it"), true
+	case !v.Now.Before(r.Deadline):
+		return fail(ReasonTimeout, "it was not begun by its deadline, %s by the clock of this host%s", r.Deadline.UTC().Format(time.RFC3339), because(r)), true
+	case !Known(r.Name):
+		return fail(ReasonUnsupported, "this host does not carry out %.63q", r.Name), true
+	case v.Refused != "":
+		return fail(ReasonRefusedByHost, "%s", v.Refused), true
+	case invalid != nil:
+		return fail(ReasonInvalidParameters, "%s", invalid), true
+	case v.Unsupported != "":
+		return fail(ReasonUnsupported, "%s", v.Unsupported), true
+	case r.Name == CollectLogs && !r.TakesLogs:
+		return fail(ReasonUnsupported, "the server of this host stores no logs: it is of an earlier release"), true
+	case r.Name == ResetHost && v.Machine != "" && r.Parameters["confirm"] != v.Machine:
+		return fail(ReasonInvalidParameters, "parameter confirm: %.63q is not the name of the machine, which is %s", r.Parameters["confirm"], v.Machine), true
+	}
+	return Step{}, false
 }
 
 func because(r Record) string {
