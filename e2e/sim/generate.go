@@ -37,6 +37,7 @@ var perMinute = map[string]float64{
 	"kill": 0.5, "halt": 0.3, "vanish": 0.3, "hang": 0.2, "reboot": 0.5, "restart": 0.3, "steal": 0.3,
 	"crash": 0.3, "stop": 0.2, "freeze": 0.3, "skew": 0.1,
 	"cut": 0.6, "full": 0.05, "storm": 0.2, "linger": 0.05, "plant": 0.03, "lose-lock": 0.05, "config": 0.2, "notice": 0.2, "pause": 0.1, "crash-leader": 0.1, "freeze-leader": 0.1,
+	"crash-release": 0.2, "crash-release-leader": 0.2, "release": 0.3,
 }
 
 // events are what happens besides the weather.
@@ -79,6 +80,14 @@ func arrange(d dice, p Plan, at time.Duration, verb string, i int) []Event {
 		return one(group)
 	case "crash":
 		return append(one(server, choose(d, []string{"keep", "lose"}, verb, i, "cache")), again)
+	case "crash-release":
+		after := d.between(0, 2*time.Second, verb, i, "after").Round(time.Millisecond)
+		return append(one(server, after.String()), again)
+	case "crash-release-leader":
+		after := d.between(0, 2*time.Second, verb, i, "after").Round(time.Millisecond)
+		return one(after.String(), lasts.String())
+	case "release":
+		return one(server)
 	case "stop":
 		return append(one(server), again)
 	case "freeze":

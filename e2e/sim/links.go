@@ -77,6 +77,11 @@ func storeCall[T any](ctx context.Context, s storeLink, op memory.Op, key string
 		return none, errors.Join(objectstore.ErrUnavailable, pause(ctx, patience))
 	}
 	if err := pause(ctx, f.Latency); err != nil {
+		p.echo(fmt.Sprintf("%s %s", op, key), func() {
+			on.lost = true
+			w.truth.lands(key, on)
+			_, _ = effect(context.Background())
+		})
 		return none, errors.Join(objectstore.ErrUnavailable, err)
 	}
 	if f.Before != nil {
@@ -135,10 +140,15 @@ type cloudLink struct {
 }
 
 func (c cloudLink) Create(ctx context.Context, req driver.CreateRequest) (driver.Machine, error) {
-	return cloudCall(ctx, c, drivertest.OpCreate, req.InstanceID, func(ctx context.Context) (driver.Machine, error) {
+	before := c.by.dead()
+	m, err := cloudCall(ctx, c, drivertest.OpCreate, req.InstanceID, func(ctx context.Context) (driver.Machine, error) {
 		c.by.box.w.checkCreate(c.by, req)
 		return c.Cloud.Create(ctx, req)
 	})
+	if err != nil && !before {
+		c.by.echo("create "+req.InstanceID.String(), func() { _, _ = c.Cloud.Create(context.Background(), req) })
+	}
+	return m, err
 }
 
 func (c cloudLink) Delete(ctx context.Context, ref driver.Ref) error {

@@ -130,6 +130,9 @@ var mistakes = []mistake{
 	{"hold kept for ever", []edit{{
 		"server/instances/rows.go", `Since: h.Since.Time, Until: h.Until.Time}`, `Since: h.Since.Time, Until: h.Until.Time.AddDate(10, 0, 0)}`,
 	}}},
+	{"released whoever holds it", []edit{{
+		"server/lease/handback/decision.go", `	case !slices.ContainsFunc(noted, now.doc.SameVersion):`, `	case !slices.ContainsFunc(noted, func(lease.Document) bool { return true }):`,
+	}}},
 	{"power cycle sent twice", []edit{{ // by a leader that does not look at what another one has sent
 		"server/hosts/operations_store.go", `	for _, op := range begun {
 		rec := op.record()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -33,9 +34,10 @@ type box struct {
 	name string
 
 	mu     sync.Mutex
-	proc   *process // nil while none runs
-	runs   int      // processes so far
-	term   uint64   // in its cache directory; 0: lost
+	proc   *process         // nil while none runs
+	runs   int              // processes so far
+	term   uint64           // in its cache directory; 0: lost
+	noted  []lease.Document // there as well: the versions of the lock that its process was about to store
 	skewed time.Duration
 }
 
@@ -48,6 +50,7 @@ type process struct {
 	door    *door              // nil: no guest comes
 	cancel  context.CancelFunc // ends it in order
 	killed  chan struct{}      // closed when it was killed
+	echoes  atomic.Bool        // what it had sent by then arrives later
 	done    chan struct{}      // closed when nothing of it runs any more
 
 	mu      sync.Mutex
@@ -161,7 +164,7 @@ func (b *box) start() {
 	p.elector, err = lease.New(storeLink{b.w.store, p}, layout.LeaderKey(shardName), lease.Options{
 		ID: b.name, LeaderAddr: b.name, Lease: leaseTime, Log: log, Now: b.now, Elapsed: p.elapsed,
 		Ask: p.ask, MinTerm: p.minTerm, NothingStored: p.fresh, Reclaim: b.reclaim,
-		OnAcquire: p.lead, OnFollow: func(lease.Document) { p.shard.EndParked() },
+		OnWrite: b.note, OnAcquire: p.lead, OnFollow: func(lease.Document) { p.shard.EndParked() },
 	})
 	if err != nil {
 		panic(err) // the options are ours
@@ -260,7 +263,7 @@ func (b *box) remove(keep bool) *process {
 	p := b.proc
 	b.proc = nil
 	if !keep {
-		b.term = 0
+		b.term, b.noted = 0, nil
 	}
 	return p
 }

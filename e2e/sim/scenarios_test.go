@@ -24,6 +24,23 @@ var scenarios = []struct{ name, plan string }{
 			3m start b`,
 	},
 	{
+		// S1, S3, S5: the lease is given back while writes and creates of the killed leader
+		// are on their way, and again when somebody else leads.
+		"a lease is given back before the last calls arrive", `
+			seed 11
+			weather store-slow 0.3
+			weather cloud-slow 0.3
+			1s upsert web 8
+			20s upsert web 20
+			20.3s crash-release-leader 100ms 40s
+			35s release a
+			36s release b
+			1m30s upsert web 4
+			1m31s crash-release-leader 1s 30s
+			1m40s release a
+			1m41s release b`,
+	},
+	{
 		// S8: groups are planned at the same time, and each took all the room that
 		// there was for deletions in a minute.
 		"three groups are deleted at once", `

@@ -69,11 +69,18 @@ func init() { //nolint:gochecknoinits // the parser of plans knows the verbs, an
 		"barren": func(w *world, a []string) { w.setBarren(parseGroup(a[0]), a[1] == "yes") },
 
 		// crash SERVER keep|lose: a kill, with or without the cache directory.
-		"crash":  func(w *world, a []string) { w.boxes[a[0]].kill(a[1] == "keep") },
-		"stop":   func(w *world, a []string) { w.boxes[a[0]].stop() },
-		"start":  func(w *world, a []string) { w.boxes[a[0]].start() },
-		"freeze": func(w *world, a []string) { w.freeze(w.boxes[a[0]], mustDuration(a[1])) },
-		"skew":   func(w *world, a []string) { w.skews(w.boxes[a[0]], mustDuration(a[1])) },
+		"crash": func(w *world, a []string) { w.boxes[a[0]].kill(a[1] == "keep") },
+		// crash-release SERVER AFTER: a kill, whereupon the service manager gives the lease back
+		// after that time; what the process had sent arrives later still.
+		"crash-release": func(w *world, a []string) { w.boxes[a[0]].crashRelease(mustDuration(a[1])) },
+		// crash-release-leader AFTER DURATION: whoever it is, which starts again.
+		"crash-release-leader": func(w *world, a []string) { w.crashReleaseLeader(mustDuration(a[0]), mustDuration(a[1])) },
+		// release SERVER: somebody runs the command release, whoever leads.
+		"release": func(w *world, a []string) { w.later(w.boxes[a[0]].release) },
+		"stop":    func(w *world, a []string) { w.boxes[a[0]].stop() },
+		"start":   func(w *world, a []string) { w.boxes[a[0]].start() },
+		"freeze":  func(w *world, a []string) { w.freeze(w.boxes[a[0]], mustDuration(a[1])) },
+		"skew":    func(w *world, a []string) { w.skews(w.boxes[a[0]], mustDuration(a[1])) },
 		// crash-leader, freeze-leader DURATION: whoever it is.
 		"crash-leader":  func(w *world, a []string) { w.crashLeader(mustDuration(a[0])) },
 		"freeze-leader": func(w *world, a []string) { w.freezeLeader(mustDuration(a[0])) },

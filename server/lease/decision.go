@@ -20,7 +20,7 @@ func (o observation) absent() bool { return o.etag == "" && !o.heard }
 // same reports whether o, seen in storage, is the version that was seen before.
 func (o observation) same(before observation) bool {
 	if before.heard {
-		return !o.absent() && o.broken == nil && o.doc.sameVersion(before.doc)
+		return !o.absent() && o.broken == nil && o.doc.SameVersion(before.doc)
 	}
 	return o.etag == before.etag && bytes.Equal(o.data, before.data)
 }

@@ -43,9 +43,9 @@ func (d Document) Lease() time.Duration {
 	return time.Duration(d.LeaseSeconds) * time.Second
 }
 
-// sameVersion reports whether both are one version of the lock: a leader never
+// SameVersion reports whether both are one version of the lock: a leader never
 // writes two with the same time.
-func (d Document) sameVersion(o Document) bool {
+func (d Document) SameVersion(o Document) bool {
 	return d.LeaderID == o.LeaderID && d.Term == o.Term && d.Released == o.Released && d.LastUpdated.Equal(o.LastUpdated)
 }
 

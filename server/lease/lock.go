@@ -94,6 +94,9 @@ func (l *lock) write(ctx context.Context, doc Document, etag string, claim bool)
 	}
 	v := version{doc: doc, start: l.opts.Elapsed(), claim: claim}
 	l.remember(v, data)
+	if l.opts.OnWrite != nil && !claim && !doc.Released {
+		l.opts.OnWrite(doc)
+	}
 	for _, wait := range tries {
 		pause(ctx, wait)
 		if ctx.Err() != nil {

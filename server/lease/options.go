@@ -49,6 +49,11 @@ type Options struct {
 	// without waiting.
 	Reclaim func() (term uint64, ok bool)
 
+	// OnWrite is called before each write of the lock that makes this server the leader
+	// or keeps it so, with what it is about to store; not before a claim or a release. Whoever
+	// notes it can tell afterwards which versions are this process's. It must return soon.
+	OnWrite func(Document)
+
 	// OnAcquire is called, in a goroutine of its own, with a leadership context
 	// and the term. It may act for as long as it likes, and must return soon
 	// after ctx ended: the next campaign waits for it.

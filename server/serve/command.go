@@ -44,18 +44,10 @@ bucket is a part of the path, AWS_S3_USE_PATH_STYLE=true.`,
 			return Run(cmd.Context(), Options{Flags: f, Provider: p, Version: version, Log: NewLogger(os.Stderr, f.Debug)})
 		},
 	}
+	f.add(cmd)
 	fl := cmd.Flags()
-	fl.StringVar(&f.ID, "id", "", "unique id of this server (required)")
-	fl.StringVar(&f.Shard, "shard", "", "shard that it serves; equals server.shard of the configuration (required)")
-	fl.StringVar(&f.Storage, "storage", "", "kind of storage: s3, gcs or file (required)")
-	fl.StringVar(&f.Bucket, "bucket", "", "name of the bucket, or for file storage a directory (required)")
-	fl.StringVar(&f.Prefix, "prefix", "", "prefix of every key in the bucket")
-	fl.StringVar(&f.CacheDir, "cachedir", "./cache", "directory of the cache; this server's alone")
-	fl.StringVar(&f.BindHost, "bind-host", "", "IP address that overrides the one in every address of server.bind")
-	fl.StringVar(&f.AdvertiseHost, "advertise-host", "", "host that overrides the one in advertise.health_addr and advertise.election_addr")
 	fl.StringVar(&validate, "validate", "", "check a configuration and exit: that of the shard, or with =PATH a local file")
 	fl.Lookup("validate").NoOptDefVal = fromStorage
-	fl.BoolVarP(&f.Debug, "debug", "v", false, "log more, and offer gRPC reflection")
 	return cmd
 }
 

@@ -2,15 +2,18 @@ package serve
 
 import (
 	"context"
+	"log/slog"
 
 	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
+	"nstance.dev/server/lease/handback"
 )
 
 // makeLocks makes what campaigns for the cluster and for the shard.
 func (s *server) makeLocks() error {
 	adv := s.res.ls.advertised
 	addrs := lease.Addrs{Registration: adv.Registration, Operator: adv.Operator, Agent: adv.Agent}
+	notes := handback.In(s.opts.CacheDir)
 	s.cluster = &election{}
 	if c := s.cfg.ClusterElection; c.Enabled {
 		opts := electorOptions(c, s.opts.ID, s.res.ls.peers, addrs, s.log)
@@ -19,6 +22,7 @@ func (s *server) makeLocks() error {
 		opts.Reclaim = reclaim(s.res.cache, layout.ClusterLeaderKey)
 		opts.MinTerm = ownTerm(s.res.cache, layout.ClusterLeaderKey)
 		opts.OnAcquire = s.leadCluster
+		opts.OnWrite = noted(context.Background(), notes, layout.ClusterLeaderKey, s.log)
 		elector, err := newElector(s.res.store, layout.ClusterLeaderKey, opts)
 		if err != nil {
 			return err
@@ -35,6 +39,7 @@ func (s *server) makeLocks() error {
 		opts.NothingStored = docs.fresh
 		opts.Reclaim = reclaim(s.res.cache, key)
 		opts.OnAcquire = func(ctx context.Context, _ uint64) { s.lead(ctx) }
+		opts.OnWrite = noted(context.Background(), notes, key, s.log)
 		opts.OnFollow = func(lease.Document) {
 			s.proof.give()
 			s.shard.EndParked()
@@ -100,4 +105,14 @@ func (s *server) announce(ctx context.Context) {
 	adv := s.res.ls.advertised
 	serving.Addrs.Health, serving.Addrs.Registration, serving.Addrs.Operator, serving.Addrs.Agent = adv.Health, adv.Registration, adv.Operator, adv.Agent
 	s.opts.OnServing(ctx, serving)
+}
+
+// noted notes each version of a lock for the command release. Without the note the lease
+// runs out by itself after a crash.
+func noted(ctx context.Context, notes *handback.Notes, key string, log *slog.Logger) func(lease.Document) {
+	return func(doc lease.Document) {
+		if err := notes.Add(key, doc); err != nil {
+			log.WarnContext(ctx, "lease can't be given back after a crash", "lock", key, "error", err)
+		}
+	}
 }

@@ -105,3 +105,17 @@ func (f Flags) cachePath() string { return filepath.Join(f.CacheDir, "db", "nsta
 func loadOptions(f Flags, p Provider) config.LoadOptions {
 	return config.LoadOptions{Shard: f.Shard, Storage: f.Storage, Rules: p.Rules}
 }
+
+// add adds what both serve and release are told.
+func (f *Flags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.ID, "id", "", "unique id of this server (required)")
+	fl.StringVar(&f.Shard, "shard", "", "shard that it serves; equals server.shard of the configuration (required)")
+	fl.StringVar(&f.Storage, "storage", "", "kind of storage: s3, gcs or file (required)")
+	fl.StringVar(&f.Bucket, "bucket", "", "name of the bucket, or for file storage a directory (required)")
+	fl.StringVar(&f.Prefix, "prefix", "", "prefix of every key in the bucket")
+	fl.StringVar(&f.CacheDir, "cachedir", "./cache", "directory of the cache; this server's alone")
+	fl.StringVar(&f.BindHost, "bind-host", "", "IP address that overrides the one in every address of server.bind")
+	fl.StringVar(&f.AdvertiseHost, "advertise-host", "", "host that overrides the one in advertise.health_addr and advertise.election_addr")
+	fl.BoolVarP(&f.Debug, "debug", "v", false, "log more, and offer gRPC reflection")
+}

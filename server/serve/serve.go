@@ -56,7 +56,7 @@ func Command(p Provider, version string) *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newServeCommand(p, version), newVersionCommand(version))
+	root.AddCommand(newServeCommand(p, version), newReleaseCommand(p), newVersionCommand(version))
 	root.AddCommand(p.Commands...)
 	for _, cmd := range root.Commands() {
 		cmd.Args = usageArgs(cmd.Args)

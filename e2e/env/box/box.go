@@ -138,11 +138,20 @@ func (b *Box) Dev(size int, flags ...string) *Process {
 // Serve starts `serve` on the box's storage, with a cache of its own for each id.
 func (b *Box) Serve(id string, flags ...string) *Process {
 	b.t.Helper()
-	args := []string{
-		"serve", "--shard", Shard, "--storage", b.storage.Kind, "--bucket", b.storage.Bucket, "--prefix", b.storage.Prefix,
+	return b.Start("nstance-server-local", append(b.serverArgs("serve", id), flags...)...)
+}
+
+// Release runs the command that gives back the leases of the server with that id.
+func (b *Box) Release(id string) *Process {
+	b.t.Helper()
+	return b.Start("nstance-server-local", b.serverArgs("release", id)...)
+}
+
+func (b *Box) serverArgs(command, id string) []string {
+	return []string{
+		command, "--shard", Shard, "--storage", b.storage.Kind, "--bucket", b.storage.Bucket, "--prefix", b.storage.Prefix,
 		"--cachedir", b.CacheDir(id), "--id", id,
 	}
-	return b.Start("nstance-server-local", append(args, flags...)...)
 }
 
 // CacheDir is where the server with that id has its cache.

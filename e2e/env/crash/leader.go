@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -39,6 +40,48 @@ func LeaderKilled(t *testing.T, storage Storage) {
 
 	w.Resize(few + 2)
 	w.Settle(few+2, time.Time{})
+}
+
+// LeaseGivenBack kills the leader, and runs the command that systemd runs then: the standby
+// leads at once and not a lease later. A live leader's lease is never given back, neither by
+// its own folder nor by that of the one before it (L2, S1).
+func LeaseGivenBack(t *testing.T, storage Storage) {
+	w := begin(t, storage, few)
+	before, seen := w.Machines(), w.Watch()
+	old := w.LeaderID()
+	release := func(code int, says string) {
+		t.Helper()
+		p := w.Release(old)
+		if got := p.Exit(t); got != code || !strings.Contains(p.Output(), says) {
+			t.Fatalf("release ends with %d, not %d, and does not say %q:\n%s", got, code, says, p.Output())
+		}
+	}
+	release(1, "in use by another process")
+	if err := w.Leads(old); err != nil {
+		t.Fatalf("after a release while it runs: %v", err)
+	}
+
+	w.KillServer(old)
+	killed := time.Now()
+	release(0, "given back")
+	given := time.Now()
+	w.Await("the standby leads", func() error { return w.Leads(other(old)) })
+	t.Logf("given back %v after the kill, and served %v later", given.Sub(killed).Round(time.Millisecond), time.Since(given).Round(time.Millisecond))
+	if out := w.Server(other(old)).Output(); !strings.Contains(out, `"reason":"released"`) {
+		t.Error("the standby has waited for the end of the lease")
+	}
+	held, err := w.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(0, "left alone: it is not in a version that the process wrote")
+	if now, err := w.Lock(); err != nil || now.Term != held.Term || now.Released {
+		t.Errorf("the lease of %s, term %d, is %+v after the release (%v)", held.LeaderID, held.Term, now, err)
+	}
+	w.Settle(few, killed)
+	w.StartServer(old)
+	w.Audited(2)
+	w.unharmed(before, seen())
 }
 
 // LeaderStopped asks the leader to end: the standby leads, and nothing was made or

@@ -113,6 +113,7 @@ var layers = []layer{
 		tests: fakes,
 	},
 	{dir: "server/lease", ours: []string{"server/objectstore"}, tests: fakes},
+	{dir: "server/lease/handback", ours: []string{"server/lease", "server/objectstore"}, tests: fakes},
 	{
 		dir:   "server/peers",
 		ours:  []string{"server/lease", "server/conns"},

@@ -45,7 +45,7 @@ var large = map[string]size{
 	"server/driver: fields of Rules":                                          {17, true, "all that a provider may know of a configuration"},
 	"server/fleet: fields of Health":                                          {21, true, "all that a decision follows from"},
 	"server/fleet: fields of Instance":                                        {20, true, "all that a decision follows from"},
-	"server/lease: fields of Options":                                         {17, true, "options"},
+	"server/lease: fields of Options":                                         {18, true, "options"},
 	"server/provisioning: fields of Options":                                  {21, true, "options"},
 	"server/removal: fields of Options":                                       {23, true, "options"},
 	"server/shard: fields of Options":                                         {21, true, "options"},

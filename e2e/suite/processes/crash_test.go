@@ -22,6 +22,11 @@ func TestL2_StandbyServesWhenTheLeaderIsKilled(t *testing.T) {
 	crash.LeaderKilled(t, crash.Storage{})
 }
 
+func TestL2_LeaseOfAKilledLeaderIsGivenBack(t *testing.T) {
+	t.Parallel()
+	crash.LeaseGivenBack(t, crash.Storage{})
+}
+
 func TestL2_StandbyServesWhenTheLeaderIsStopped(t *testing.T) {
 	t.Parallel()
 	crash.LeaderStopped(t, crash.Storage{})
