@@ -19,8 +19,8 @@ func protoName(name string) protoreflect.Name { return protoreflect.Name(name) }
 // What is left out of data sources changes with every look, or has a word of its own there.
 var (
 	groupView    = fieldsOf((&nstancev1.GroupStatus{}).ProtoReflect().Descriptor(), "key", "provider", "conditions", "pause", "revision", "dynamic", "demand_usage")
-	instanceView = fieldsOf((&nstancev1.InstanceStatus{}).ProtoReflect().Descriptor(), "revision", "cpu_usage", "memory_usage", "last_seen", "machine", "hold")
-	shardView    = fieldsOf((&nstancev1.GetServerInfoResponse{}).ProtoReflect().Descriptor(), "shard", "config_digest")
+	instanceView = fieldsOf((&nstancev1.InstanceStatus{}).ProtoReflect().Descriptor(), "revision", "cpu_usage", "memory_usage", "last_seen", "machine", "hold", "life", "files")
+	shardView    = fieldsOf((&nstancev1.GetServerInfoResponse{}).ProtoReflect().Descriptor(), "shard", "config_digest", "leading_since", "lease", "storage", "provider_calls")
 )
 
 // dataSource reads one thing of a shard.
