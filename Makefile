@@ -31,6 +31,8 @@ IMAGE     ?= nstance.dev/nstance-operator:$(VERSION)
 ROUNDS    ?= 20
 SOAK      ?= 10m
 SIMTIME   ?= 1m
+# The release that servers of this tree must be able to take over from, and the other way.
+OLD       ?= 3be2737
 FIRST     ?= 1
 TESTFLAGS ?=
 
@@ -56,6 +58,49 @@ image: ## Pack the operator into container images in dist/image, without a conta
 		-created "$$(git log -1 --format=%ct)" -ref '$(IMAGE)' -out dist/image \
 		$(foreach arch,$(ARCHES),$(arch)=dist/linux-$(arch)/nstance-operator$(comma)dist/linux-$(arch)/nstance-pod-demand)
 
+# What people download of a version. It needs no network once modules are in the cache. KEY: a file with
+# the signing key (ECDSA, PEM); without it nothing is signed.
+KEY      ?=
+BUILDER  ?= https://nstance.dev/builders/unattested
+RELEASE  ?= dist/release
+COMMIT   := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+CREATED  := $(shell git log -1 --format=%ct 2>/dev/null || echo 1)
+IMAGES   := nstance-server-aws nstance-server-gcp nstance-server-local nstance-server-proxmox nstance-agent nstance-admin
+REGISTRY ?= nstance.dev
+.PHONY: release release-check test-packages
+release: $(TOOLS)/nfpm ## Make archives, packages, images, charts, SBOMs, checksums and provenance of VERSION in dist/release
+	rm -rf dist/build '$(RELEASE)' && mkdir -p dist/build/images
+	for arch in $(ARCHES); do \
+		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' \
+			-o dist/build/linux-$$arch/ $(LOCAL) $(CLOUDS) $(OPERATOR) $(PAVER); \
+	done
+	image() { name=$$1; shift; go run -buildvcs=false ./tools/image/cmd/image -name $$name -version '$(VERSION)' -licenses Apache-2.0 \
+		-created '$(CREATED)' -ref "$(REGISTRY)/$$name:$(subst +,_,$(VERSION))" -out dist/build/oci/$$name "$$@" \
+		&& mv dist/build/oci/$$name/oci dist/build/images/$$name; }; \
+	for name in $(IMAGES); do image $$name $(foreach a,$(ARCHES),$(a)=dist/build/linux-$(a)/$$name); done; \
+	image nstance-operator $(foreach a,$(ARCHES),$(a)=dist/build/linux-$(a)/nstance-operator$(comma)dist/build/linux-$(a)/nstance-pod-demand)
+	go run -buildvcs=false ./tools/release/cmd/release -version '$(VERSION)' -commit '$(COMMIT)' -created '$(CREATED)' \
+		-arches "$$(echo $(ARCHES) | tr ' ' ,)" -nfpm $(TOOLS)/nfpm -out '$(RELEASE)' $(if $(KEY),-key '$(KEY)') -builder '$(BUILDER)'
+
+release-check: ## Make a release twice, from two paths and as two users, and demand equal bytes (needs root)
+	tools/release/check.sh '$(VERSION)' $(ARCHES)
+
+# The programs of OLD are packed by the recipe of today: there was none.
+TESTED := nstance-server-local,nstance-admin
+dist/old/$(OLD)/done: | $(TOOLS)/nfpm
+	$(MAKE) bin/earlier/$(OLD)/done
+	mkdir -p dist/old/linux-$$(go env GOARCH) && cp bin/earlier/nstance-* dist/old/linux-$$(go env GOARCH)/
+	go run -buildvcs=false ./tools/release/cmd/release -only $(TESTED) -version '$(OLD)' -commit "$$(git rev-parse $(OLD))" \
+		-created "$$(git log -1 --format=%ct $(OLD))" -programs dist/old -share dist/old/share -nfpm $(TOOLS)/nfpm -out $(@D)
+	touch $@
+
+test-packages: build-local dist/old/$(OLD)/done | $(TOOLS)/nfpm $(DEBIAN) ## Install, start, upgrade from OLD, remove and purge packages in a Debian with systemd (needs root and systemd-nspawn)
+	rm -rf dist/new && mkdir -p dist/new/linux-$$(go env GOARCH) && cp bin/nstance-* dist/new/linux-$$(go env GOARCH)/
+	go run -buildvcs=false ./tools/release/cmd/release -only $(TESTED) -version '$(VERSION)' -commit '$(COMMIT)' -created '$(CREATED)' \
+		-programs dist/new -share dist/new/share -nfpm $(TOOLS)/nfpm -out dist/new/release
+	go test -timeout 30m -count=1 -v -tags packages $(TESTFLAGS) ./e2e/suite/packages -root '$(DEBIAN)' \
+		-new '$(CURDIR)/dist/new/release/packages' -old '$(CURDIR)/dist/old/$(OLD)/packages'
+
 .PHONY: components
 components: ## Make of the chart what clusterctl installs, in dist/clusterctl
 	go run -buildvcs=false ./e2e/cmd/components -operator operator -out dist/clusterctl
@@ -79,7 +124,7 @@ INPROCESS := ./e2e/sim/... ./e2e/perf/bench
 # In these one thing happens after another, in an order that a seed draws: nothing races.
 SERIAL    := ./e2e/sim/hostsim ./e2e/sim/pavesim
 # These read pages and scripts that are in no module or in another one: they always run too.
-OUTSIDE   := ./admin/cli ./server/config ./tools/image ./tools/site ./tofu/provider ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
+OUTSIDE   := ./admin/cli ./server/config ./tools/image ./tools/release ./tools/site ./tofu/provider ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
 # These run processes, and wait for them most of the time: two packages at once, and four tests of each.
 # The detector is in the programs.
 PROCESSES := ./e2e/suite/processes ./e2e/suite/configs ./e2e/repo/docs ./e2e/env/shards ./e2e/env/crowd ./e2e/suite/hostile ./e2e/suite/demand
@@ -118,8 +163,6 @@ storage-servers: $(TOOLS)/versitygw $(TOOLS)/fake-gcs-server ## Build the storag
 test-storage: build storage-servers ## Run the tests against real storage servers
 	CGO_ENABLED=1 go test -race -timeout 45m -count=1 -tags storage $(TESTFLAGS) ./e2e/suite/storage/...
 
-# The release that servers of this tree must be able to take over from, and the other way.
-OLD ?= 3be2737
 # The attempts that OLD is known not to hold.
 HOSTILE := e2e/suite/hostile
 OPEN     = testdata/open-$(OLD).txt
@@ -362,6 +405,10 @@ $(TOOLS)/buf: tools/go.mod tools/go.sum
 	@touch $@
 
 $(TOOLS)/govulncheck: $(TOOLS)/buf
+
+$(TOOLS)/nfpm: tools/packaging/go.mod tools/packaging/go.sum
+	cd tools/packaging && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../$(TOOLS)/ tool
+	@touch $@
 
 $(TOOLS)/versitygw: e2e/tools/storage/go.mod e2e/tools/storage/go.sum
 	cd e2e/tools/storage && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o ../../../$(TOOLS)/ tool

@@ -346,6 +346,7 @@ var layers = []layer{
 	{dir: "providers/*/*fake", ours: []string{"protos/identity", "server/driver", "server/driver/drivertest/wire"}},
 	{dir: "providers/*/cmd/fake-*", ours: []string{"providers/...", "server/driver", "server/driver/drivertest/..."}},
 	{dir: "tools/image"},
+	{dir: "tools/release"},
 	{dir: "tools/site"},
 	// A suite knows what it runs on and no other suite; what it runs on knows no test.
 	{dir: "e2e/env", ours: product},

@@ -1,0 +1,3 @@
+module nstance.dev/tools/release
+
+go 1.26.0
