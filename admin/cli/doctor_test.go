@@ -224,6 +224,11 @@ func TestEventsOfThePast(t *testing.T) {
 	if got := c.ok(t, "events", "--since", "9h30m", "--follow=false", "--for", "group/web"); strings.Count(got, "\n") != 1 {
 		t.Errorf("it printed\n%s", got)
 	}
+	// Of two shards one has no such group.
+	if got := c.ok(t, "events", "--since", "9h30m", "--follow=false", "--for", "group/web", "--all-shards"); !strings.Contains(got, "local: web") || strings.Count(got, "\n") != 1 {
+		t.Errorf("of all shards it printed\n%s", got)
+	}
+	c.fails(t, cli.ExitFailed, "events", "--since", "9h30m", "--follow=false", "--for", "group/nowhere")
 	for _, args := range [][]string{{"--for", "web"}, {"--follow=false"}, {"--since", "-1h"}} {
 		c.fails(t, cli.ExitUsage, append([]string{"events"}, args...)...)
 	}

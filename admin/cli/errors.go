@@ -94,12 +94,21 @@ func text(err error) string {
 
 // reason returns the machine-readable reason of a server's error.
 func reason(err error) string {
+	info := infoOf(err)
+	if info == nil {
+		return ""
+	}
+	return ", reason " + info.GetReason() + " of " + info.GetDomain()
+}
+
+// infoOf returns what a server's error says for programs; nil: nothing.
+func infoOf(err error) *errdetails.ErrorInfo {
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			return ", reason " + info.GetReason() + " of " + info.GetDomain()
+			return info
 		}
 	}
-	return ""
+	return nil
 }
 
 func hint(err error) string {
@@ -122,6 +131,11 @@ func hint(err error) string {
 	case codes.NotFound:
 		return "see what there is with 'nstance-admin group list' or 'nstance-admin instance list'"
 	case codes.FailedPrecondition:
+		switch infoOf(err).GetReason() {
+		case "", "LOCKED_FIELD", "MANAGED_BY_OTHER":
+		default:
+			return "" // the message says what has to be otherwise first
+		}
 		return "a static group is changed in the configuration of its shard, and a managed one by its manager"
 	case codes.Aborted:
 		return "another client keeps changing it; look at it again and repeat the command"

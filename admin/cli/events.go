@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -150,7 +152,10 @@ func (p *eventPrinter) explanations(ctx context.Context, s *shard) ([]*nstancev1
 	var all []*nstancev1.ExplainResponse
 	for _, target := range targets {
 		why, err := s.api.Explain(ctx, target)
-		if err != nil {
+		switch {
+		case status.Code(err) == codes.NotFound && (p.opts.subject == "" || s.label != ""):
+			continue // it went meanwhile, or is on another of the shards
+		case err != nil:
 			return nil, err
 		}
 		all = append(all, why)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -32,7 +33,12 @@ func (s *Shard) ReadInstanceOutput(ctx context.Context, r *nstancev1.ReadInstanc
 		return nil, err
 	}
 	if source := r.GetSource(); source != "" && source != "console" {
-		return nil, status.Errorf(codes.FailedPrecondition, "the provider local has no %s of machines; ask for source console", source)
+		st, err := status.Newf(codes.FailedPrecondition, "the provider local has no %s of machines; ask for source console", source).
+			WithDetails(&errdetails.ErrorInfo{Reason: "NO_OUTPUT", Domain: "nstance"})
+		if err != nil {
+			return nil, err
+		}
+		return nil, st.Err()
 	}
 	text := s.output[r.GetInstanceId()]
 	masked := int32(strings.Count(text, " masked]")) //nolint:gosec // there are few
