@@ -8,6 +8,7 @@ package tokens
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -16,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -23,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 
 	"nstance.dev/protos/identity"
@@ -92,7 +95,7 @@ type File struct {
 	now  func() time.Time
 
 	mu      sync.Mutex
-	stamp   string           // of the version that was read
+	seen    fs.FileInfo      // of the version that was read; nil: there was none, or it is read each time
 	known   map[string]Token // by hash
 	problem error            // of the last look
 }
@@ -194,26 +197,35 @@ func (f *File) Check(token string) (Token, error) {
 
 // look reads the file again if it is another one. It needs mu.
 func (f *File) look() {
-	stamp := f.stampOf()
-	if f.problem == nil && f.known != nil && stamp == f.stamp {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		info = nil // reading it says why
+	}
+	if f.problem == nil && f.known != nil && same(f.seen, info) {
 		return
 	}
 	d, err := f.read()
 	if f.problem = err; err != nil {
 		return
 	}
-	f.known, f.stamp = map[string]Token{}, stamp
+	f.known, f.seen = map[string]Token{}, info
+	if info != nil && f.now().Sub(info.ModTime()) < settled {
+		f.seen = nil // another change within one tick of its clock might look the same
+	}
 	for _, t := range d.Tokens {
 		f.known[t.SHA256] = t
 	}
 }
 
-func (f *File) stampOf() string {
-	info, err := os.Stat(f.path)
-	if err != nil {
-		return ""
+// settled is how old a change must be before the file is told apart from others by its time.
+const settled = time.Second
+
+// same reports whether both are of one version of the file.
+func same(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
 	}
-	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
 // read returns the file; one that does not exist is empty.
@@ -229,6 +241,9 @@ func (f *File) read() (d document, err error) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&d); err != nil {
 		return document{}, fmt.Errorf("read tokens: %s: %w", f.path, err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return document{}, fmt.Errorf("read tokens: %s: there is more after the end of the object, at byte %d", f.path, decoder.InputOffset())
 	}
 	for i, t := range d.Tokens {
 		if err := t.check(); err != nil || len(t.SHA256) != 64 || t.ID == "" {
@@ -269,24 +284,24 @@ func (f *File) change(edit func(*document) error) error {
 	return nil
 }
 
-// lockTries and lockPause bound the wait for somebody else who changes the file.
+// lockLimit bounds the wait for somebody else who changes the file, and lockPause is how long
+// it is until the next look.
 const (
-	lockTries = 50
-	lockPause = 100 * time.Millisecond
+	lockLimit = 5 * time.Second
+	lockPause = 20 * time.Millisecond
 )
 
+// lock takes the lock of the file, which ends with the process that has it.
 func (f *File) lock() (unlock func(), err error) {
-	path := f.path + ".lock"
-	for range lockTries {
-		var l *os.File
-		if l, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
-			_ = l.Close() // nothing was written
-			return func() { _ = os.Remove(path) }, nil
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("lock tokens: %w", err)
-		}
-		time.Sleep(lockPause)
+	l := flock.New(f.path+".lock", flock.SetPermissions(0o600))
+	ctx, cancel := context.WithTimeout(context.Background(), lockLimit)
+	defer cancel()
+	_, err = l.TryLockContext(ctx, lockPause)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("lock tokens: another process has had %s for %v: it is changing the tokens; see which with fuser", l.Path(), lockLimit)
+	case err != nil:
+		return nil, fmt.Errorf("lock tokens: %w", err)
 	}
-	return nil, fmt.Errorf("lock tokens: %s exists: another process changes the tokens; if none does, remove that file", path)
+	return func() { _ = l.Unlock() }, nil
 }

@@ -95,7 +95,7 @@ func TestAFileThatCannotBeReadLetsNobodyIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"no JSON": "{", "an unknown field": `{"tokens":[],"all":true}`, "a token without a hash": `{"tokens":[{"tenant":"red"}]}`} {
+	for name, text := range map[string]string{"no JSON": "{", "an unknown field": `{"tokens":[],"all":true}`, "a token without a hash": `{"tokens":[{"tenant":"red"}]}`, "two objects": `{"tokens":[]}{}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -118,5 +118,47 @@ func TestManyCreateAtOnce(t *testing.T) {
 	making.Wait()
 	if list, err := tokens.Open(path, nil).List(); err != nil || len(list) != 8 {
 		t.Errorf("%d tokens, %v", len(list), err)
+	}
+}
+
+// What a process that was killed leaves behind keeps nobody waiting.
+func TestALockThatNobodyHasIsTaken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	if err := os.WriteFile(path+".lock", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := tokens.Open(path, nil).Create(tokens.Token{Tenant: "red", Access: tokens.Read, Expires: time.Now().Add(time.Hour)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A revoked token opens nothing, also where another was made within one tick of the clock.
+func TestChangesWithinATickAreSeen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	admin, server := tokens.Open(path, nil), tokens.Open(path, nil)
+	tick := time.Now()
+	made := func() (string, tokens.Token) {
+		token, made, err := admin.Create(tokens.Token{Tenant: "red", Access: tokens.Read, Expires: tick.Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token, made
+	}
+	token, first := made()
+	if err := os.Chtimes(path, tick, tick); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Check(token); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Revoke(first.ID); err != nil {
+		t.Fatal(err)
+	}
+	made()
+	if err := os.Chtimes(path, tick, tick); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Check(token); !errors.Is(err, tokens.ErrUnknown) {
+		t.Errorf("the revoked token: %v", err)
 	}
 }
