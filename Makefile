@@ -86,7 +86,7 @@ release-check: ## Make a release twice, from two paths and as two users, and dem
 	tools/release/check.sh '$(VERSION)' $(ARCHES)
 
 # The programs of OLD are packed by the recipe of today: there was none.
-TESTED := nstance-server-local,nstance-admin
+TESTED := nstance-server-local,nstance-agent,nstance-admin
 dist/old/$(OLD)/done: | $(TOOLS)/nfpm
 	$(MAKE) bin/earlier/$(OLD)/done
 	mkdir -p dist/old/linux-$$(go env GOARCH) && cp bin/earlier/nstance-* dist/old/linux-$$(go env GOARCH)/

@@ -49,6 +49,7 @@ type Package struct {
 	Files       []File
 	Unit        string // that is restarted after an upgrade and stopped before a removal; empty: none
 	Cache       string // folder below /var/cache that goes with a purge; empty: none
+	Needs       string // package without which it does not work; empty: none
 	Alternative string // what else provides the same and can't be installed beside it; empty: nothing
 }
 
@@ -61,8 +62,12 @@ func Manifest(programs, deploy, share string) []Package {
 	var all []Package
 	for _, p := range Providers {
 		name := "nstance-server-" + p
+		needs := ""
+		if p == "local" {
+			needs = "nstance-agent" // its machines run it
+		}
 		all = append(all, Package{
-			Name: name, About: "server of one shard of Nstance, for the provider " + p,
+			Name: name, Needs: needs, About: "server of one shard of Nstance, for the provider " + p,
 			Unit: "nstance-server.service", Cache: "nstance", Alternative: "nstance-server",
 			Files: append(program(programs, share, name),
 				unit(deploy, "nstance-server.service", "/usr/local/bin/nstance-server", "/usr/bin/"+name),

@@ -79,6 +79,9 @@ func (p Packager) config(work string, pkg Package, arch string) (object, error) 
 		"mtime": created, "contents": contents,
 		"rpm": object{"buildhost": "localhost"},
 	}
+	if pkg.Needs != "" {
+		config["depends"] = []string{pkg.Needs}
+	}
 	if pkg.Alternative != "" {
 		config["provides"], config["conflicts"] = []string{pkg.Alternative}, []string{pkg.Alternative}
 	}

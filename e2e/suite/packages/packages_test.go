@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -23,13 +24,16 @@ import (
 )
 
 const (
-	shard  = "dev"
+	shard  = "local"
 	bucket = "/srv/nstance/bucket"
 	flags  = "--shard " + shard + " --storage file --bucket " + bucket
 	// The bucket of this machine is a folder, and its machines are processes: this belongs
 	// to the administrator, not to the package.
 	dropIn = "[Service]\nDynamicUser=no\nReadWritePaths=/srv/nstance\n"
 )
+
+// later are fields of the configuration that the release before refuses.
+var later = regexp.MustCompile(`(?m)^.*"metrics_addr".*\n`)
 
 func (m *machine) write(path, text string) {
 	m.t.Helper()
@@ -55,8 +59,9 @@ func (m *machine) configure() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
+	earlier := later.ReplaceAllString(string(text), "") // what the release before does not know
 	m.write("/srv/nstance/machines/keep", "a machine's\n")
-	m.write(filepath.Join(bucket, layout.ConfigKey(shard)), string(text))
+	m.write(filepath.Join(bucket, layout.ConfigKey(shard)), earlier)
 	m.write("/etc/nstance/server.env", "NSTANCE_SERVER_ARGS=--id server-1 "+flags+"\n")
 	m.write("/etc/systemd/system/nstance-server.service.d/local.conf", dropIn)
 	m.run("systemctl daemon-reload")
@@ -96,6 +101,7 @@ func (m *machine) term() uint64 {
 func TestDebianPackages(t *testing.T) {
 	m := boot(t)
 	m.run("ip link set lo up || :")
+	m.install(*oldPackages, "nstance-agent")
 	m.install(*oldPackages, "nstance-server-local")
 	m.install(*oldPackages, "nstance-admin")
 	if state, _ := m.try("systemctl is-active nstance-server"); state != "inactive" {
@@ -107,6 +113,7 @@ func TestDebianPackages(t *testing.T) {
 	old := m.run("nstance-server-local version; systemctl show --property=MainPID --value nstance-server")
 
 	m.install(*newPackages, "nstance-admin")
+	m.install(*newPackages, "nstance-agent")
 	before := m.term()
 	m.install(*newPackages, "nstance-server-local")
 	m.until("this release leads", m.leads("server-1", before))
@@ -182,6 +189,7 @@ func TestRPM(t *testing.T) {
 	rpm := func(args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "rpm", append([]string{"--root", root}, args...)...)
+		cmd.Dir = "/" // which there is in the root as well
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("rpm %v: %v: %s", args, err, out)
