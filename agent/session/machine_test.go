@@ -80,7 +80,10 @@ func (p *paver) runs() {
 }
 
 func (p *paver) reports(status *nstancev1.MachineStatus) {
-	_ = frame.Write(p.conn, &nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Status{Status: status}})
+	p.mu.Lock()
+	conn := p.conn
+	p.mu.Unlock()
+	_ = frame.Write(conn, &nstancev1.PaverToAgent{Message: &nstancev1.PaverToAgent_Status{Status: status}})
 	synctest.Wait()
 }
 
