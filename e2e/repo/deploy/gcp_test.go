@@ -41,18 +41,18 @@ func TestServersOfGoogleMayDoWhatTheyNeed(t *testing.T) {
 	}
 	slices.Sort(want)
 	if got := granted(t, true); !slices.Equal(got, want) {
-		t.Errorf("with power the modules grant %q, the page says %q", got, want)
+		t.Errorf("with all that is optional the modules grant %q, the page says %q", got, want)
 	}
 }
 
 // granted are the permissions of the role that the module account makes.
-func granted(t *testing.T, power bool) (all []string) {
+func granted(t *testing.T, optional bool) (all []string) {
 	t.Helper()
 	m, err := readModule(filepath.Join(terraform, "gcp", "account"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	vars, err := m.takeVariables(map[string]cty.Value{"project": cty.StringVal("my-project-1"), "power": cty.BoolVal(power)})
+	vars, err := m.takeVariables(map[string]cty.Value{"project": cty.StringVal("my-project-1"), "power": cty.BoolVal(optional), "machine_output": cty.BoolVal(optional)})
 	if err != nil {
 		t.Fatal(err)
 	}
