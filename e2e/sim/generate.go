@@ -78,16 +78,8 @@ func arrange(d dice, p Plan, at time.Duration, verb string, i int) []Event {
 		return one(group, strconv.Itoa(size))
 	case "delete-group", "create":
 		return one(group)
-	case "crash":
-		return append(one(server, choose(d, []string{"keep", "lose"}, verb, i, "cache")), again)
-	case "crash-release":
-		after := d.between(0, 2*time.Second, verb, i, "after").Round(time.Millisecond)
-		return append(one(server, after.String()), again)
-	case "crash-release-leader":
-		after := d.between(0, 2*time.Second, verb, i, "after").Round(time.Millisecond)
-		return one(after.String(), lasts.String())
-	case "release":
-		return one(server)
+	case "crash", "crash-release", "crash-release-leader", "release":
+		return crash(d, at, verb, i, server, lasts)
 	case "stop":
 		return append(one(server), again)
 	case "freeze":
@@ -118,6 +110,22 @@ func arrange(d dice, p Plan, at time.Duration, verb string, i int) []Event {
 		return one(name, cmp.Or(value, "edit-"+strconv.Itoa(i)))
 	default:
 		return one(group, number)
+	}
+}
+
+// crash makes the ith crash of a kind, after which the lease is given back or not.
+func crash(d dice, at time.Duration, verb string, i int, server string, lasts time.Duration) []Event {
+	again := Event{at + lasts, "start", []string{server}}
+	after := d.between(0, 2*time.Second, verb, i, "after").Round(time.Millisecond).String()
+	switch verb {
+	case "crash":
+		return []Event{{at, verb, []string{server, choose(d, []string{"keep", "lose"}, verb, i, "cache")}}, again}
+	case "crash-release":
+		return []Event{{at, verb, []string{server, after}}, again}
+	case "crash-release-leader":
+		return []Event{{at, verb, []string{after, lasts.String()}}}
+	default:
+		return []Event{{at, verb, []string{server}}}
 	}
 }
 
