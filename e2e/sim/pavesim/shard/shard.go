@@ -25,6 +25,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/hostlogs"
 	"nstance.dev/server/hosts"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
@@ -151,9 +152,11 @@ func (s *Shard) Lead() error {
 		Running: func(context.Context, identity.ID) (string, time.Time, error) { return "", time.Time{}, nil }, // nobody switches power here
 		Members: t.members, Unavailable: func(err error) error { return err }, Metrics: metrics, Now: time.Now, Log: slog.New(slog.NewTextHandler(s, nil)),
 	})
+	writes := objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }, Jitter: func() float64 { return 0.5 }} // the same in each run
 	t.Machines = hosts.New(ctx, hosts.Options{
 		Shard: Name, Term: s.term, Store: s.storage, Cache: rows,
-		Writes:  objectstore.RetryPolicy{Permit: func(ctx context.Context) error { return ctx.Err() }, Jitter: func() float64 { return 0.5 }}, // the same in each run
+		Logs:    hostlogs.New(hostlogs.Options{Shard: Name, Store: s.storage, Writes: writes, Now: time.Now, Log: slog.New(slog.NewTextHandler(s, nil))}),
+		Writes:  writes,
 		Agents:  func() hosts.Agents { return s },
 		Go:      func(f func()) { t.done.Go(f) },
 		Over:    func(err error) bool { return errors.Is(err, lease.ErrSuperseded) || errors.Is(err, context.Canceled) },
