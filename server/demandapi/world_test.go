@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -163,9 +164,10 @@ func (w *world) connected() *operator {
 	return o
 }
 
+// send sends a message. That the server has ended the stream already says the next receive, with the reason.
 func (o *operator) send(m *demandpb.OperatorMessage) {
 	o.w.t.Helper()
-	if err := o.stream.Send(m); err != nil {
+	if err := o.stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
 		o.w.t.Fatal(err)
 	}
 }
