@@ -25,6 +25,7 @@ import (
 	"nstance.dev/agent/paver/facts"
 	"nstance.dev/agent/paver/host"
 	"nstance.dev/agent/paver/journal"
+	paverlogs "nstance.dev/agent/paver/logs"
 	"nstance.dev/agent/paver/operation"
 	"nstance.dev/agent/paver/pavertest"
 	"nstance.dev/agent/paver/policy"
@@ -228,6 +229,16 @@ func (b bareExecutor) RestartUnit(context.Context, journal.Slot, string) error {
 
 // StopMachine implements paver.Executor.
 func (b bareExecutor) StopMachine(context.Context, journal.Slot) error { return nil }
+
+// Collect implements paver.Executor: it is not offered.
+func (b bareExecutor) Collect(context.Context, operation.Record, journal.Slot, []string) (paverlogs.Packed, error) {
+	return paverlogs.Packed{}, fs.ErrNotExist
+}
+
+// SetKeys implements paver.Executor: it is not offered.
+func (b bareExecutor) SetKeys(context.Context, journal.Slot, []*nstancev1.MachineSshUser) (operation.Keys, error) {
+	return operation.Keys{}, fs.ErrNotExist
+}
 
 // Reset implements paver.Executor.
 func (b bareExecutor) Reset(context.Context, journal.Journal, bool) error { return nil }
