@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -115,17 +116,7 @@ func readTable(name string) (all []Connection, err error) {
 }
 
 func except(all []Connection, listening []uint16) []Connection {
-	var rest []Connection
-	for _, c := range all {
-		ours := false
-		for _, port := range listening {
-			ours = ours || c.LocalPort == port
-		}
-		if !ours {
-			rest = append(rest, c)
-		}
-	}
-	return rest
+	return slices.DeleteFunc(all, func(c Connection) bool { return slices.Contains(listening, c.LocalPort) })
 }
 
 // lookEvery is how often the kernel is asked again.
