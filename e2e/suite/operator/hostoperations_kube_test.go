@@ -102,6 +102,7 @@ func (w *operating) start(t *testing.T) {
 	}
 	r.Carry(hostsv1.ExecutorController, &inplace.Applier{
 		Versions: mgr.GetClient(), Nodes: mgr.GetClient(), Group: func(*hostsv1.HostMachine) (*nstancev1.NodeSettings, bool) { return nil, true },
+		Host: away{},
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -114,6 +115,15 @@ func (w *operating) start(t *testing.T) {
 			t.Log(err)
 		}
 	}
+}
+
+// away is a host whose agent is not connected: it sets no SSH keys.
+type away struct{}
+
+func (away) Offers(*hostsv1.HostMachine) []string { return nil }
+
+func (away) Carry(context.Context, *hostsv1.MachineOperation, *hostsv1.HostMachine) (*operations.Outcome, error) {
+	return nil, errors.New("the host was asked, and it offers nothing")
 }
 
 // mortal is a connection that ends with its process.
