@@ -101,8 +101,7 @@ func seeDemand(t *testing.T, c *kube.Cluster) {
 // The policy of requests holds on a real server, with the real authorizer: nobody forges the request of a Pod or
 // outranks Pods who may not.
 func TestDemandPoliciesOnARealServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	c := &court{cluster: startWith(t, crds.Demand), clients: map[string]dynamic.Interface{}, earlier: map[string]*unstructured.Unstructured{}}
 	apply(t, c.cluster, objects(t, demandUsers)...)
 	for _, user := range []string{policytest.Editor, policytest.Scheduler, policytest.Params.User} { // no masters, who may all

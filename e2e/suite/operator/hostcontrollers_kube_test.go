@@ -156,8 +156,7 @@ func (w *hostWorld) awaitVersions(t *testing.T, want ...string) {
 // a version is made, edited, locked, follows the next edit, cannot be changed any more by anybody,
 // and is pruned when no machine refers to it.
 func TestM18M19M22M24M26M27M34_VersionsOnARealServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	w := newHostWorld(t)
 	w.configure(t)
 	w.awaitVersions(t, "gpu-v1 v1.36.0")
@@ -210,8 +209,7 @@ func TestM18M19M22M24M26M27M34_VersionsOnARealServer(t *testing.T) {
 // M15: a template edit costs a fleet of instances one write each, and a few for the
 // configuration and its versions, as the audit log has it; what else is known of them costs nothing.
 func TestM15_AnEditCostsAFleetOneWriteEach(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	fleet := *hostFleet
 	w := newHostWorld(t)
 	w.configure(t)

@@ -146,8 +146,7 @@ func described(more map[string]string) func(*hostsv1.HostMachine) error {
 // M3, M4, M5, M7: the life of the HostMachines of instances on a real server with the policies in force: made, labelled
 // and kept right, edited by users where that is theirs, not deleted by them, and gone with the instance or the binding.
 func TestM3M4M5M7_HostMachinesOfInstancesOnARealServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	w := newHostWorld(t)
 	ids := hostIDs(t, 3)
 	w.known.labels(map[string]string{"example.com/tier": "batch"})

@@ -43,8 +43,7 @@ const bootstrap, bootstrapNamespace = "nstance-node-bootstrap", "nstance-hosts"
 // M43: a credential is known to a real API server by the ID that the operator has written down; what is asked for with
 // it is approved for the machine's own Node alone, and it ends with its Secret.
 func TestM43_ACredentialJoinsItsOwnMachine(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	w := newHostWorld(t)
 	w.make(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bootstrapNamespace}})
 	w.make(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: bootstrapNamespace, Name: bootstrap}})

@@ -411,8 +411,7 @@ func says(code int, reason metav1.StatusReason) func(*http.Request) (*http.Respo
 // M51, M52: a Node is deleted while the API server answers the operator with everything but the truth: no node is
 // touched. When it says again what is so, the machine is repaved.
 func TestM51M52_AnAPIServerThatDoesNotAnswer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	l := newLives(t)
 	l.configure(t)
 	l.run()
@@ -458,8 +457,7 @@ func TestM51M52_AnAPIServerThatDoesNotAnswer(t *testing.T) {
 // M51: a Node is deleted while operator, shard and agent are down. Each of them comes back without the others: it is
 // repaved when all of them are there.
 func TestM51_DeletedWhileEverybodyIsDown(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	l := newLives(t)
 	l.configure(t)
 	stop := l.run()
@@ -490,8 +488,7 @@ func TestM51_DeletedWhileEverybodyIsDown(t *testing.T) {
 // M87: a script deletes a fifth of a fleet's Nodes within a minute: one machine is repaved at a time, the next one as soon as
 // it has joined, until a user releases the brake; then all of them are.
 func TestM87_AScriptDeletesAFifthOfAFleet(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	const oneByOne = 5
 	fleet := *hostFleet
 	gone := fleet / 5

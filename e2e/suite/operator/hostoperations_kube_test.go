@@ -315,8 +315,7 @@ func TestM72M73M74M75M80_FanOutOverAFleet(t *testing.T) {
 // M56, M71, M75: applyConfiguration brings labels and taints to a Node on a real server, with what the operator may do, says what it
 // has changed, and fails with the fields that take a repave.
 func TestM56M71M75_ApplyConfigurationOnARealServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	w := newOperating(t)
 	operator, err := w.cluster.User(policytest.Params.User, "system:masters")
 	if err != nil {

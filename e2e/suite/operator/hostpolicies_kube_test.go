@@ -90,8 +90,7 @@ func (c *hostCourt) as(t *testing.T, test policytest.Case) dynamic.Interface {
 // the table of the policies says. What a machine refers to is known to a policy a moment after it
 // is stored, so answers are waited for.
 func TestM7M28M30M32_HostPoliciesOnARealServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	c := newHostCourt(t)
 	cases := policytest.HostCases()
 	slices.SortStableFunc(cases, func(a, b policytest.Case) int { // each policy is in force before something has to pass
@@ -163,8 +162,7 @@ func (c *hostCourt) remove(t *testing.T, object *unstructured.Unstructured) {
 
 // M32: delete --all deletes the versions that no machine refers to, and those alone.
 func TestM32_DeleteAllSparesWhatIsInUse(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	c := newHostCourt(t)
 	for _, object := range objects(t, `
 apiVersion: hosts.nstance.dev/v1alpha1

@@ -38,8 +38,7 @@ func startHosting(t *testing.T, abilities ...kube.Ability) *system {
 // startHostingOn does so on shards that do something otherwise.
 func startHostingOn(t *testing.T, servers []shards.Option, abilities ...kube.Ability) *system {
 	t.Helper()
-	kube.Needs(t, abilities...)
-	t.Parallel()
+	ownCluster(t, abilities...)
 	p := &place{name: "nstance-operator", kind: hosting, servers: servers}
 	p.tb.TB = t
 	cluster := newWhole(t)

@@ -205,8 +205,7 @@ func rolling(maxUnavailable int32, windows ...hostsv1.Window) *hostsv1.RollingUp
 // M66, M67, M68: a version is rolled out to a fleet, at most ten machines of which are away at any moment, as the audit
 // log says. The next version is bad: the rollout halts at the third failure, and every machine runs what it ran before.
 func TestM66M67M68_ARolloutOverAFleet(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	const budget = 10
 	fleet := *hostFleet
 	r, ids := newRolled(t, fleet, rolling(budget))
@@ -287,8 +286,7 @@ func (r *rolled) awaitIdle(t *testing.T) {
 
 // M96: with a window of twenty seconds in each minute nothing begins outside of it.
 func TestM96_OutsideOfAWindowNothingBeginsInAFleet(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	const fleet = 12 // each takes three seconds at least: they do not fit into one window
 	r, ids := newRolled(t, fleet, rolling(1, hostsv1.Window{Cron: "* * * * *", Duration: "20s"}))
 	r.edit(t, func(s *hostsv1.MachineConfigurationSpec) { s.Template.Kubernetes.Version = "v1.36.1" })

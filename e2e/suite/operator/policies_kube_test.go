@@ -30,8 +30,7 @@ type court struct {
 // O15: an API server without the operator and its webhooks passes and refuses what the
 // table of the policies says.
 func TestO15_ThePoliciesOnARealServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	c := newCourt(t)
 	var ending []policytest.Case
 	for _, test := range policytest.Cases() {

@@ -213,8 +213,7 @@ func (p *process) object(client dynamic.Interface, kind schema.GroupVersionResou
 }
 
 func TestO1_TheOperatorStartsBeforeARealAPIServer(t *testing.T) {
-	kube.Needs(t, kube.BeAlone)
-	t.Parallel()
+	ownCluster(t)
 	c := kube.Start(t, kube.Config{})
 	p := newProcess(t, c)
 	stop := p.start(t)

@@ -116,8 +116,7 @@ func startKind(t *testing.T, of kind, abilities ...kube.Ability) *system {
 // bear. They end with it.
 func startAlone(t *testing.T, abilities ...kube.Ability) *system {
 	t.Helper()
-	kube.Needs(t, abilities...)
-	t.Parallel()
+	ownCluster(t, abilities...)
 	p := &place{name: "nstance-operator", kind: alone}
 	p.tb.TB = t
 	s := p.build(t, newWhole(t))
