@@ -80,28 +80,55 @@ func (w *window) trim(now time.Time) {
 }
 
 // deletions count what the deletion of groups alone asks for (S8): in the shard, and in each
-// group that has a bound of its own. They are safe for concurrent use.
+// group that has a bound of its own. Who deletes all objects of a cluster names machines and deletes their
+// group in one go (F37); so those that were named, which wait for nothing, leave less room to the deletion of
+// their own group. They are safe for concurrent use.
 type deletions struct {
 	mu    sync.Mutex // before those of the windows
 	shard *window
-	own   map[fleet.GroupID]*window // of groups that lost machines within the span
+	own   windows // of groups that lost machines within the span
+	named windows // of groups of which machines were named within the span
 }
 
 func newDeletions() *deletions {
-	return &deletions{shard: &window{span: time.Minute}, own: map[fleet.GroupID]*window{}}
+	return &deletions{shard: &window{span: deletionSpan}, own: windows{}, named: windows{}}
 }
 
-// room is [window.room] of the shard, and the budget of a group by its own bound; that is
+// deletionSpan is the time in which deletions are bound.
+const deletionSpan = time.Minute
+
+// room is [window.room] of the shard for a group, and the budget of the group by its own bound; that is
 // negative if it has none.
 func (d *deletions) room(group fleet.GroupID, shard, own int, now time.Time) (left int, next time.Time, budget fleet.Budget) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left, next = d.shard.room(shard, now)
+	if beside, later := d.beside(group, shard, now); beside < left {
+		left, next = beside, later
+	}
 	if own >= 0 {
 		budget.Limited = true
-		budget.Left, budget.Next = d.of(group, now).room(own, now)
+		budget.Left, budget.Next = d.own.of(group, now).room(own, now)
 	}
 	return left, next, budget
+}
+
+// beside is the room that a bound leaves a group next to those of it that were named, and when there will be more.
+// The caller holds mu.
+func (d *deletions) beside(group fleet.GroupID, bound int, now time.Time) (int, time.Time) {
+	own, next := d.own.of(group, now).room(bound, now)
+	named, later := d.named.of(group, now).room(bound, now)
+	if next.IsZero() || !later.IsZero() && later.Before(next) {
+		next = later
+	}
+	return max(own+named-bound, 0), next
+}
+
+// name counts a machine that a caller has named.
+func (d *deletions) name(group fleet.GroupID, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.named.of(group, now).add(now)
 }
 
 // take counts a removal that begins now if the bounds of the shard and of the group leave
@@ -109,8 +136,11 @@ func (d *deletions) room(group fleet.GroupID, shard, own int, now time.Time) (le
 func (d *deletions) take(group fleet.GroupID, shard, own int, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w := d.of(group, now)
-	if left, _ := w.room(own, now); own >= 0 && left == 0 || !d.shard.take(shard, now) {
+	w := d.own.of(group, now)
+	if left, _ := w.room(own, now); own >= 0 && left == 0 {
+		return false
+	}
+	if left, _ := d.beside(group, shard, now); left == 0 || !d.shard.take(shard, now) {
 		return false
 	}
 	w.add(now)
@@ -122,19 +152,22 @@ func (d *deletions) ended(group fleet.GroupID, begun, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.shard.ended(begun, now)
-	d.of(group, now).ended(begun, now)
+	d.own.of(group, now).ended(begun, now)
 }
 
+// windows are counts of groups.
+type windows map[fleet.GroupID]*window
+
 // of is the count of a group. Those of which nothing is counted any more are dropped.
-func (d *deletions) of(group fleet.GroupID, now time.Time) *window {
-	maps.DeleteFunc(d.own, func(other fleet.GroupID, w *window) bool {
+func (c windows) of(group fleet.GroupID, now time.Time) *window {
+	maps.DeleteFunc(c, func(other fleet.GroupID, w *window) bool {
 		_, counts := w.room(0, now)
 		return other != group && counts.IsZero()
 	})
-	if d.own[group] == nil {
-		d.own[group] = &window{span: d.shard.span}
+	if c[group] == nil {
+		c[group] = &window{span: deletionSpan}
 	}
-	return d.own[group]
+	return c[group]
 }
 
 // ownDeletionBound is how many machines of a deleted group may go in a minute by its own

@@ -88,6 +88,33 @@ func TestS8_DeletionsOfTheShardAndOfGroups(t *testing.T) {
 	}
 }
 
+// TestS8_F37_NamedMachinesLeaveLessRoomToTheirGroup: those of a deleted group go beside those that were named, not on top of
+// them; other groups have the shard's whole bound.
+func TestS8_F37_NamedMachinesLeaveLessRoomToTheirGroup(t *testing.T) {
+	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	other := fleet.GroupID{Tenant: "default", Name: "db"}
+	d := newDeletions()
+	for range 3 {
+		d.name(web, now)
+	}
+	if left, next, _ := d.room(web, 4, -1, now.Add(time.Second)); left != 1 || !next.Equal(now.Add(time.Minute)) {
+		t.Errorf("left %d, next %v", left, next)
+	}
+	if !d.take(web, 4, -1, now) {
+		t.Error("the one that is left is not taken")
+	}
+	d.name(web, now.Add(30*time.Second))
+	if left, _, _ := d.room(web, 4, -1, now.Add(31*time.Second)); left != 0 || d.take(web, 4, -1, now.Add(31*time.Second)) {
+		t.Errorf("left %d, want none, and none is taken", left)
+	}
+	if left, _, _ := d.room(other, 4, -1, now.Add(31*time.Second)); left != 3 || !d.take(other, 4, -1, now.Add(31*time.Second)) {
+		t.Errorf("another group: left %d", left)
+	}
+	if left, _, _ := d.room(web, 4, -1, now.Add(60*time.Second)); left != 3 {
+		t.Errorf("when the first are a minute old: left %d", left)
+	}
+}
+
 // TestS8_OwnBoundOfAGroup: a share of its machines, of which those that leave still are and
 // those on demand are not, and one machine at the least.
 func TestS8_OwnBoundOfAGroup(t *testing.T) {

@@ -36,6 +36,9 @@ func (r *Remover) Condemn(ctx context.Context, a fleet.Condemn) error {
 		}
 		defer func() { r.bounds.ended(row.Group, now, r.opts.Now()) }()
 	}
+	if a.Reason == fleet.ReasonRequested {
+		r.bounds.name(row.Group, now)
+	}
 	_, err := r.opts.Instances.Change(ctx, a.ID, func(rec *layout.InstanceRecord) error {
 		if rec.Deletion != nil {
 			return nil

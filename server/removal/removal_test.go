@@ -164,6 +164,36 @@ func TestS8_DeletedGroupsHaveABound(t *testing.T) {
 	})
 }
 
+// TestS8_F37_NamedAndThenTheirGroupDeleted: somebody deletes all objects of a cluster. Machines are named, for which nothing
+// waits, and then their group is deleted, which takes no more than the bound together with them.
+func TestS8_F37_NamedAndThenTheirGroupDeleted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		going := 0
+		condemn := func(reason fleet.Reason) {
+			id := w.running(nil)
+			if err := w.Condemn(w.ctx, fleet.Condemn{ID: id, Reason: reason}); err != nil {
+				t.Fatal(err)
+			}
+			if rec, _ := w.stored(id); rec.Deletion != nil {
+				going++
+			}
+		}
+		for range 6 {
+			condemn(fleet.ReasonRequested)
+		}
+		for range 7 {
+			condemn(fleet.ReasonGroupDeleted)
+		}
+		if going != 10 {
+			t.Errorf("%d of 13 go within the minute, want 10", going)
+		}
+		condemn(fleet.ReasonRequested)
+		if going != 11 {
+			t.Error("a machine that was named waits")
+		}
+	})
+}
+
 // TestS8_LossesHaveABoundAfterAMassLoss.
 func TestS8_LossesHaveABoundAfterAMassLoss(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

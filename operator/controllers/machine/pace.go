@@ -17,6 +17,8 @@ const (
 	paceFloor  = 10
 	paceShare  = 4 // of what is there: one in so many
 	paceWindow = time.Minute
+	// reasonGroupDeleted is the reason of a shard that deletes the instances of a group that was deleted.
+	reasonGroupDeleted = "group-deleted"
 	// unlisted is when to look again while nobody knows what an earlier process asked for.
 	unlisted = time.Second
 )
@@ -71,16 +73,24 @@ func (p *pace) left(at inventory.ShardGroup, there int, earlier []time.Time, now
 // earlier returns when instances of the group of a machine were asked to end before this
 // process began, as far as can be seen: those whose end was decided then, and those that were
 // made, for each may stand in for one that has gone already. It never counts too few, and what
-// it counts too much is over in a minute. False: its shard has not listed its instances yet.
+// it counts too much is over in a minute. Those that go because their group was deleted count whenever that was
+// decided: who deletes everything deletes both. False: its shard has not listed its instances yet.
 func (r *Reconciler) earlier(m *infrav1.NstanceMachine) (times []time.Time, known bool) {
 	r.Inventory.Read(m.Spec.Shard, func(s *inventory.Shard) {
 		known = !s.State().InstancesAt.IsZero()
 		for _, i := range s.Instances(m.Spec.GroupRef.Name) {
-			at := i.GetCreatedAt().AsTime()
+			at, now := i.GetCreatedAt().AsTime(), r.Now()
 			if c := i.GetCondemned(); c.GetDeleteAt() != nil {
 				at = c.GetDeleteAt().AsTime()
 			}
-			if !i.GetOnDemand() && at.Before(r.began) && r.began.Sub(at) < paceWindow {
+			switch {
+			case i.GetOnDemand():
+			case i.GetCondemned().GetReason() == reasonGroupDeleted:
+				if at.After(now) {
+					at = now // it is drained until then
+				}
+				times = append(times, at)
+			case at.Before(r.began) && r.began.Sub(at) < paceWindow:
 				times = append(times, at)
 			}
 		}

@@ -78,3 +78,30 @@ func TestF37_S8_ThePaceOutlivesTheProcess(t *testing.T) {
 		}
 	}
 }
+
+// What a shard ends because the group was deleted counts too, also after this process began, and as of now while it is drained.
+func TestF37_S8_ThePaceCountsWhatTheDeletionOfTheGroupEnds(t *testing.T) {
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	store := inventory.NewStore("default", nil)
+	store.Configure([]string{"a"})
+	list := inventory.InstanceList{Complete: true, Asked: start}
+	for i := range 20 {
+		in := &nstancev1.InstanceStatus{InstanceId: fmt.Sprint(i), Tenant: "default", Group: "web", CreatedAt: timestamppb.New(start.Add(-time.Hour))}
+		if i < 7 {
+			in.Condemned = &nstancev1.Condemned{Reason: reasonGroupDeleted, DeleteAt: timestamppb.New(start.Add(time.Duration(10*i) * time.Second))}
+		}
+		list.Instances = append(list.Instances, in)
+	}
+	store.Update("a", func(s *inventory.Shard) []inventory.Change {
+		return append(s.Connected(1, start), s.ListedInstances(list, start)...)
+	})
+	m := &infrav1.NstanceMachine{}
+	m.Spec.Shard, m.Spec.GroupRef.Name = "a", "web"
+	r, took := New(Options{Inventory: store, Now: func() time.Time { return start.Add(time.Second) }}), 0
+	for r.take(m) {
+		took++
+	}
+	if took != 3 {
+		t.Errorf("%d more are asked to end beside 7 that go with their group, want 3", took)
+	}
+}
