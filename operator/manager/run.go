@@ -198,7 +198,7 @@ func (p *process) awaitKinds(ctx context.Context, api *rest.Config, chosen func(
 		return fmt.Errorf("discovery: %w", err)
 	}
 	wanted := slices.DeleteFunc(kindsOf(featuresOf(p.settings)), func(k kind) bool { return !chosen(k) })
-	return program.AwaitKinds(ctx, required(wanted), d, p.opts.Log)
+	return program.AwaitKinds(ctx, required(wanted), d, "", p.opts.Log) // the manager answers probes
 }
 
 // managerID is whose groups ours are, for the servers: it is the same for all operators of

@@ -57,7 +57,7 @@ func Run(ctx context.Context, s config.Settings, o Options) error {
 	if err := program.AwaitAPI(ctx, api, s.ProbeAddress, o.Log); err != nil {
 		return endOf(ctx, err)
 	}
-	if err := program.AwaitKinds(ctx, kinds, d, o.Log); err != nil {
+	if err := program.AwaitKinds(ctx, kinds, d, s.ProbeAddress, o.Log); err != nil {
 		return endOf(ctx, err)
 	}
 	managed, err := managerOptions(s, o.Log)

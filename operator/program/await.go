@@ -40,7 +40,7 @@ func AwaitAPI(ctx context.Context, api *rest.Config, probes string, log *slog.Lo
 			return nil
 		}
 		if waited == 0 {
-			stop = serveWaiting(ctx, probes, log)
+			stop = serveWaiting(ctx, probes, "the API server", log)
 		}
 		log.WarnContext(ctx, "API server not ready; nothing is done before it is", "server", api.Host, "error", err, "retry_in", pause.String())
 		if err := Pause(ctx, pause); err != nil {
@@ -60,22 +60,22 @@ func ready(ctx context.Context, client rest.Interface) error {
 	return err
 }
 
-// serveWaiting answers probes of a process that has not started yet; stop ends that, and frees the address. Without
-// it the process waits all the same.
-func serveWaiting(ctx context.Context, address string, log *slog.Logger) (stop func()) {
+// serveWaiting answers probes of a process that waits for something before it starts; stop ends that, and frees the address.
+// Without it the process waits all the same.
+func serveWaiting(ctx context.Context, address, what string, log *slog.Logger) (stop func()) {
 	if address == "" || address == "0" {
 		return func() {}
 	}
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "tcp", address)
 	if err != nil {
-		log.WarnContext(ctx, "probes are not answered before the API server is ready", "error", err)
+		log.WarnContext(ctx, "probes are not answered while the process waits", "waits_for", what, "error", err)
 		return func() {}
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "waits for the API server", http.StatusServiceUnavailable)
+		http.Error(w, "waits for "+what, http.StatusServiceUnavailable)
 	})
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: attemptTimeout}
 	done := make(chan struct{})

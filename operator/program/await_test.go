@@ -14,6 +14,10 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
 
@@ -78,7 +82,7 @@ func TestProbesOfAProcessThatWaits(t *testing.T) {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	stop := serveWaiting(t.Context(), address, slog.New(slog.DiscardHandler))
+	stop := serveWaiting(t.Context(), address, "the API server", slog.New(slog.DiscardHandler))
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
 		answer, err := http.Get("http://" + address + path)
 		if err != nil {
@@ -90,7 +94,7 @@ func TestProbesOfAProcessThatWaits(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	serveWaiting(t.Context(), address, slog.New(slog.NewTextHandler(&out, nil)))()
+	serveWaiting(t.Context(), address, "the API server", slog.New(slog.NewTextHandler(&out, nil)))()
 	if !strings.Contains(out.String(), "address already in use") {
 		t.Errorf("an address that is taken: %s", out.String())
 	}
@@ -101,4 +105,74 @@ func TestProbesOfAProcessThatWaits(t *testing.T) {
 	}
 	_ = again.Close()
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// kindless is an API server that serves a kind from the second question on.
+type kindless struct {
+	discovery.ServerResourcesInterface
+
+	asked int
+}
+
+func (k *kindless) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
+	if k.asked++; k.asked == 1 {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, version)
+	}
+	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Kind: "Thing"}}}, nil
+}
+
+// A process that waits for kinds answers probes: it is not started again, each time later, for what it waits for.
+func TestAwaitKindsAnswersProbes(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	waits := make(chan struct{})
+	log := slog.New(saying{slog.DiscardHandler, "kinds are missing", waits})
+	done := make(chan error)
+	things := []Kind{{Version: schema.GroupVersion{Group: "g", Version: "v1"}, Name: "Thing", Remedy: "install it"}}
+	go func() { done <- AwaitKinds(ctx, things, &kindless{}, address, log) }()
+	<-waits
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
+		answer, err := http.Get("http://" + address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, answer.StatusCode, want)
+		}
+	}
+	end()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := AwaitKinds(t.Context(), things, &kindless{}, "", slog.New(slog.DiscardHandler)); err != nil || time.Since(began) != kindsInterval {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// saying tells when a message is logged.
+type saying struct {
+	slog.Handler
+
+	message string
+	said    chan struct{}
+}
+
+func (s saying) Enabled(context.Context, slog.Level) bool { return true }
+
+func (s saying) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == s.message {
+		close(s.said)
+	}
+	return nil
 }

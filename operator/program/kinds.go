@@ -60,8 +60,11 @@ func served(kinds []Kind, api discovery.ServerResourcesInterface) (map[schema.Gr
 	return all, nil
 }
 
-// AwaitKinds returns nil once an API server serves all kinds, and an error when that took too long.
-func AwaitKinds(ctx context.Context, kinds []Kind, api discovery.ServerResourcesInterface, log *slog.Logger) error {
+// AwaitKinds returns nil once an API server serves all kinds, and an error when that took too long. Meanwhile it answers
+// probes as [AwaitAPI] does, where it has an address for that; a process whose manager answers them gives it none.
+func AwaitKinds(ctx context.Context, kinds []Kind, api discovery.ServerResourcesInterface, probes string, log *slog.Logger) error {
+	stop := func() {}
+	defer func() { stop() }()
 	for waited := time.Duration(0); ; waited += kindsInterval {
 		all, err := served(kinds, api)
 		if absent := Missing(kinds, all); err == nil && len(absent) == 0 {
@@ -71,6 +74,9 @@ func AwaitKinds(ctx context.Context, kinds []Kind, api discovery.ServerResources
 		}
 		if waited >= kindsPatience {
 			return err
+		}
+		if waited == 0 {
+			stop = serveWaiting(ctx, probes, "kinds that the API server does not serve", log)
 		}
 		log.WarnContext(ctx, "kinds are missing", "error", err, "retry_in", kindsInterval.String())
 		if err := Pause(ctx, kindsInterval); err != nil {

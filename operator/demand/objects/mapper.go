@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -13,7 +14,8 @@ import (
 )
 
 // Mapper returns what maps kinds to resources, as a manager's options take it. Those of demand
-// mode are known; the API server is asked for the others when one is first needed.
+// mode, and those of Kubernetes that are read for each Pod, are known: every read of a cache asks for them. The API server is
+// asked for the others when one is first needed.
 func Mapper(c *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	asked, err := apiutil.NewDynamicRESTMapper(c, client)
 	if err != nil {
@@ -22,9 +24,11 @@ func Mapper(c *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{known(), asked}}, nil
 }
 
-// known maps the kinds of demand mode.
+// known maps the kinds of demand mode, and those of Kubernetes that it reads most.
 func known() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{demandv1.GroupVersion})
+	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{demandv1.GroupVersion, corev1.SchemeGroupVersion})
+	m.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
 	m.Add(demandv1.GroupVersion.WithKind("CapacityRequest"), meta.RESTScopeNamespace)
 	m.Add(demandv1.GroupVersion.WithKind("UpcomingNode"), meta.RESTScopeRoot)
 	m.Add(demandv1.GroupVersion.WithKind("AvailableCapacity"), meta.RESTScopeRoot)

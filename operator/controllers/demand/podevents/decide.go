@@ -67,13 +67,18 @@ func Decide(o Observation, now time.Time) Decision {
 	if !waits(o.Pod) || o.Spec == nil {
 		return Decision{}
 	}
-	if early := Patience - now.Sub(o.Pod.CreationTimestamp.Time); early > 0 {
-		return Decision{After: early}
-	}
-	if early := Pause - now.Sub(o.Told); early > 0 && !o.Told.IsZero() {
-		return Decision{After: early}
+	if wait := early(o.Pod, o.Told, now); wait > 0 {
+		return Decision{After: wait}
 	}
 	return Decision{Event: event(o), After: Pause}
+}
+
+// early is how much too early it is to say anything of a Pod; told is when its last event was sent, zero: there was none.
+func early(pod *corev1.Pod, told, now time.Time) time.Duration {
+	if wait := Patience - now.Sub(pod.CreationTimestamp.Time); wait > 0 || told.IsZero() {
+		return max(wait, 0)
+	}
+	return max(Pause-now.Sub(told), 0)
 }
 
 // waits says whether a Pod waits for a Node.

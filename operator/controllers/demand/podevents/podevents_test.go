@@ -2,6 +2,7 @@ package podevents
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -251,12 +252,51 @@ func TestPodsThatCountByThemselves(t *testing.T) {
 				t.Fatal(err)
 			}
 			after = append(after, result.RequeueAfter)
-			if result.RequeueAfter == Patience {
+			if result.RequeueAfter == time.Minute {
 				time.Sleep(time.Minute)
 			}
 		}
-		if diff := cmp.Diff([]time.Duration{0, Pause, Patience, Pause}, after); diff != "" || len(events.All()) != 2 {
+		if diff := cmp.Diff([]time.Duration{0, Pause, time.Minute, Pause}, after); diff != "" || len(events.All()) != 2 {
 			t.Errorf("%s, events %q", diff, events.All())
 		}
 	})
+}
+
+// Of many Pods that wait each is told in its turn, and none is looked at without need: what the limiter has no room for within
+// a pause comes after it.
+func TestManyPodsWaitForTheirTurns(t *testing.T) {
+	now := time.Date(2026, 3, 4, 4, 5, 6, 0, time.UTC)
+	turns := newTurns(rate.NewLimiter(10, 100))
+	first, next, later := 0, 0, 0
+	for i := range 10_000 {
+		p := pod(func(p *corev1.Pod) {
+			p.UID, p.CreationTimestamp = types.UID(fmt.Sprint(i)), metav1.NewTime(now.Add(-time.Hour))
+		})
+		switch wait := turns.take(p.UID, now); {
+		case wait == 0:
+			first++
+		case wait <= Pause:
+			next++
+			if _, again := turns.wait(p, now.Add(wait/2)); again != wait-wait/2 {
+				t.Fatalf("looked at early, it waits for %v, want %v", again, wait-wait/2)
+			}
+			if _, again := turns.wait(p, now.Add(wait)); again != 0 {
+				t.Fatalf("its turn has come, and it waits for %v", again)
+			}
+			if i < 110 && turns.take(p.UID, now.Add(wait)) != 0 {
+				t.Fatal("its turn has come, and it is not told")
+			}
+		case wait <= 2*Pause:
+			later++
+		default:
+			t.Fatalf("waits for %v", wait)
+		}
+	}
+	if first != 100 || next != 3000 || later != 6900 {
+		t.Errorf("%d are told at once, %d get a turn, %d come later", first, next, later)
+	}
+	turns.wait(pod(), now.Add(3*Pause))
+	if len(turns.told)+len(turns.due) != 0 {
+		t.Errorf("%d and %d are remembered", len(turns.told), len(turns.due))
+	}
 }

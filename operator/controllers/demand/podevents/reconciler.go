@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,11 +38,8 @@ type Options struct {
 
 // Reconciler sends the events. Its requests name Pods. New makes one; it is safe for concurrent use.
 type Reconciler struct {
-	opts Options
-
-	mu    sync.Mutex
-	told  map[types.UID]time.Time // when the last event of a Pod was sent
-	swept time.Time
+	opts  Options
+	turns *turns
 }
 
 // New returns a reconciler.
@@ -52,7 +47,7 @@ func New(o Options) *Reconciler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Reconciler{opts: o, told: map[types.UID]time.Time{}}
+	return &Reconciler{opts: o, turns: newTurns(o.Limiter)}
 }
 
 // Keep puts into a cache of Pods what a Reconciler reads of one itself.
@@ -70,32 +65,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, nil
 	}
-	now := r.opts.Now()
-	o := Observation{Pod: &pod, Told: r.last(pod.UID, now)}
 	if !waits(&pod) {
 		return ctrl.Result{}, nil
 	}
-	if err := r.observe(ctx, &o, now); err != nil {
+	now := r.opts.Now()
+	told, wait := r.turns.wait(&pod, now)
+	if wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	o := Observation{Pod: &pod, Told: told}
+	if err := r.observe(ctx, &o); err != nil || o.Spec == nil {
 		return ctrl.Result{}, err
 	}
 	d := Decide(o, now)
 	if e := d.Event; e != nil {
-		if !r.opts.Limiter.AllowN(now, 1) {
-			return ctrl.Result{RequeueAfter: Patience}, nil
+		if wait := r.turns.take(pod.UID, now); wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, nil
 		}
-		r.tell(pod.UID, now)
 		r.opts.Events.Eventf(&pod, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
 	}
 	return ctrl.Result{RequeueAfter: d.After}, nil
 }
 
-// observe reads what there is to say, if the time has come to say something.
-func (r *Reconciler) observe(ctx context.Context, o *Observation, now time.Time) error {
+// observe reads what there is to say.
+func (r *Reconciler) observe(ctx context.Context, o *Observation) error {
 	if err := r.asked(ctx, o); err != nil || o.Spec == nil {
 		return err
-	}
-	if d := Decide(*o, now); d.Event == nil {
-		return nil
 	}
 	var nodes demandv1.UpcomingNodeList
 	if err := r.opts.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -135,27 +130,6 @@ func (r *Reconciler) asked(ctx context.Context, o *Observation) error {
 		o.Spec, o.Reported = &spec, true
 	}
 	return nil
-}
-
-// last returns when the last event of a Pod was sent.
-func (r *Reconciler) last(uid types.UID, now time.Time) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now.Sub(r.swept) >= Pause {
-		r.swept = now
-		for other, at := range r.told {
-			if now.Sub(at) >= Pause {
-				delete(r.told, other)
-			}
-		}
-	}
-	return r.told[uid]
-}
-
-func (r *Reconciler) tell(uid types.UID, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.told[uid] = now
 }
 
 // SetupWithManager makes a manager run the reconciler over the Pods of a cluster.
