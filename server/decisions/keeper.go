@@ -78,8 +78,8 @@ func (k *Keeper) Read(ctx context.Context) error {
 	return nil
 }
 
-// Restore puts what was read into the cache, of groups that still exist, and notes a
-// gap where the leader before has not handed over.
+// Restore puts what was read into the cache, of groups that exist or may
+// exist, and notes a gap where the leader before has not handed over.
 func (k *Keeper) Restore(ctx context.Context, exists func(fleet.GroupID) bool) {
 	k.mu.Lock()
 	doc := k.before

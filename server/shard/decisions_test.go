@@ -85,3 +85,34 @@ func TestAfterACrashAtMostTheLastMinuteOfDecisionsIsMissing(t *testing.T) {
 		}
 	})
 }
+
+// TestDecisionsOutliveAGroupFileThatCannotBeRead: while the file of the groups is one of a newer
+// version, nobody knows which of them exist. Once it is back, `explain` says what it said before.
+func TestDecisionsOutliveAGroupFileThatCannotBeRead(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 3)
+		w.settle(5 * time.Minute)
+		before := plain(w.asked(web).Decisions)
+		if len(before) == 0 {
+			t.Fatal("there are no decisions")
+		}
+		w.retire()
+		file, err := w.store.Get(w.ctx, groupsKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.overwrite(groupsKey, `{"v": 99, "term": 1, "groups": {}}`)
+		w.lead()
+		w.settle(5 * time.Minute)
+		w.retire()
+		w.overwrite(groupsKey, string(file.Data))
+		w.lead()
+		w.settle(30 * time.Second)
+		after := plain(w.asked(web).Decisions)
+		for _, d := range before {
+			if !slices.Contains(after, d) {
+				t.Errorf("%q is forgotten", essence([]explain.Decision{d}))
+			}
+		}
+	})
+}

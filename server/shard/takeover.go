@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/groups"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/retry"
@@ -36,7 +37,7 @@ func (r *Term) takeOver(ctx context.Context) error {
 	if err := r.persist(ctx, "read the group file", r.planner.groups.Load); err != nil {
 		return err
 	}
-	r.planner.decisions.Restore(ctx, func(id fleet.GroupID) bool { _, ok := r.planner.groups.Find(id); return ok })
+	r.planner.decisions.Restore(ctx, func(id fleet.GroupID) bool { return mayExist(r.planner.groups, id) })
 	if err := r.persist(ctx, "list the machines", r.seedFromProvider); err != nil {
 		return err
 	}
@@ -49,6 +50,13 @@ func (r *Term) takeOver(ctx context.Context) error {
 	}
 	r.planner.liveness.JudgeAll()
 	return nil
+}
+
+// mayExist says whether a group stands somewhere, or may have stood in a group file that
+// cannot be read: what was decided about it is not forgotten for a file that is repaired later.
+func mayExist(known *groups.Store, id fleet.GroupID) bool {
+	_, ok := known.Find(id)
+	return ok || !known.Group(id).Deleted
 }
 
 // persist repeats a step of the take-over until it succeeds or cannot.
