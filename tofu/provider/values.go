@@ -35,12 +35,13 @@ func attributesOf(v tftypes.Value) object {
 	return all
 }
 
-// fill sets the fields of a message that an object has. What is null or not known stays unset.
+// fill sets the fields of a message that an object has. What is null or not known stays unset, and so does a list or map of
+// which one value is not known.
 func fill(m protoreflect.Message, from object, at path.Path, fields []protoreflect.FieldDescriptor) error {
 	for _, field := range fields {
 		name := string(field.Name())
 		v, ok := from[name]
-		if !ok || v.IsNull() || !v.IsKnown() {
+		if !ok || v.IsNull() || !v.IsKnown() || simple(field) != nil && !v.IsFullyKnown() {
 			continue
 		}
 		where := at.AtName(name)
