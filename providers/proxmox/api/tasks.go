@@ -21,12 +21,25 @@ type FinishedTask struct {
 	Began  int64  `json:"starttime"`
 }
 
-// FinishedTasks lists the last tasks about a machine that have ended, the latest first.
+// FinishedTasks lists the last tasks about a machine that have ended, the latest first. Those about another one that had its
+// number before are left out: it may have been another tenant's (S12).
 func (a *Client) FinishedTasks(ctx context.Context, m VM) (list []FinishedTask, err error) {
 	err = repeatBroken(ctx, func() error {
 		return a.client.GetWithParams(ctx, fmt.Sprintf("/nodes/%s/tasks", m.Node), map[string]any{"vmid": m.Number, "limit": lastTasks}, &list)
 	})
+	if end := slices.IndexFunc(list, FinishedTask.endsNumber); end >= 0 {
+		list = list[:end]
+	}
 	return list, unwrapHTTP(err)
+}
+
+// endsNumber reports whether the number was free on the node after the task.
+func (t FinishedTask) endsNumber() bool {
+	switch t.Type {
+	case "qmdestroy", "vzdestroy", "qmigrate", "vzmigrate":
+		return t.Status == "OK" || strings.HasPrefix(t.Status, "WARNINGS")
+	}
+	return false
 }
 
 // TaskLog returns the first lines of what a task has noted, in order.
