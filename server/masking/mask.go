@@ -109,8 +109,11 @@ func (m *Mask) add(p pattern) {
 	}
 }
 
-// even is a line with one blank for each run of blanks, and none at its ends.
-func even(line string) string { return strings.Join(strings.Fields(line), " ") }
+// even is a line with one blank for each run of blanks, and none at its ends. Quotes are left out: a shell that prints what it
+// does quotes in its own way, and a tool that fails with its arguments has none.
+func even(line string) string { return strings.Join(strings.Fields(quotes.Replace(line)), " ") }
+
+var quotes = strings.NewReplacer(`"`, "", `'`, "", `\`, "")
 
 // in reports whether the pieces stand in a line, one after another.
 func (p pattern) in(line string) bool {

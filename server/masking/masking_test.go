@@ -20,6 +20,8 @@ export NSTANCE_NONCE='{{ .Nonce }}'
 echo "role {{ .Vars.role }} of {{ .Instance.ID }}"
 {{ if .Vars.debug }}set -x{{ else }}exec 2>/dev/null{{ end }}
 password=hunter2
+login --user "admin" --pass "{{ .Vars.pass }}"
+PW="{{ .Vars.pass }}"
 {{ .Vars.script }}
 exec "$NSTANCE_AGENT" --label a={{ .Vars.role }}
 fi
@@ -50,6 +52,8 @@ func TestWhatIsMasked(t *testing.T) {
 		{"a line of user data with what was rendered", "+ export NSTANCE_NONCE='" + token + "'\n", ShownUserData + "\n"},
 		{"with other variables than now", "role old-marker of vmx0\n", "role old-marker of vmx0\n"},
 		{"such a line as it stands in the script", `echo "role old-marker of vmx0"` + "\n", ShownUserData + "\n"},
+		{"a line as a shell prints it, with its own quotes", `+ login --user admin --pass 'old secret'` + "\n", ShownUserData + "\n"},
+		{"a short one without any", "+ PW=oldsecret\n", ShownUserData + "\n"},
 		{"a line after what a log puts before it", "Nov 27 host cloud-init[7]: password=hunter2\n", ShownUserData + "\n"},
 		{"blanks that were changed", "set   -eu\n", ShownUserData + "\n"},
 		{"a short line on its own", "fi\n", ShownUserData + "\n"},
