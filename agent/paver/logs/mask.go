@@ -55,7 +55,7 @@ var forms = []form{
 		words: []string{"akia", "asia", "aiza", "ya29.", "gh", "glpat-", "xox"},
 	},
 	// Logins in addresses, and signatures of addresses that were signed.
-	{pattern: regexp.MustCompile(`(://)[^/\s:@"']+:[^/\s@"']*@`), with: "${1}" + Masked + "@", words: []string{"://"}},
+	{pattern: regexp.MustCompile(`(://)[^/\s:@"']*:[^/\s@"']*@`), with: "${1}" + Masked + "@", words: []string{"://"}},
 	{
 		pattern: regexp.MustCompile(`(?i)([?&][a-z0-9_.-]*(?:signature|credential|sig|security-token)=)[^&\s"']+`), with: "${1}" + Masked,
 		words: []string{"sig", "credential", "security-token"},

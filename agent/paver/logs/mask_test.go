@@ -33,6 +33,7 @@ func TestMask(t *testing.T) {
 		{"a bootstrap token", "kubeadm join abcdef.0123456789abcdef now", "kubeadm join " + Masked + " now"},
 		{"an access key", "as AKIAIOSFODNN7EXAMPLE", "as " + Masked},
 		{"a login in an address", "pull https://me:pw@registry.example.com/x", "pull https://" + Masked + "@registry.example.com/x"},
+		{"a login without a name", "dial redis://:pw@cache:6379/0", "dial redis://" + Masked + "@cache:6379/0"},
 		{"a signed address", "GET /x?X-Amz-Signature=abc&y=1", "GET /x?X-Amz-Signature=" + Masked + "&y=1"},
 		{"a long blob", "blob " + strings.Repeat("QUJD", 30), "blob " + Masked},
 		{"a line of base64", "data:\n" + strings.Repeat("QUJD", 16) + "\nend", "data:\n" + Masked + "\nend"},
