@@ -18,6 +18,10 @@ const collectLogs = "collectLogs"
 // sweepLogs is how often logs are looked for that were kept for long enough.
 const sweepLogs = time.Hour
 
+// storeLogsAgain is how long logs that were stored are not stored again, however often a host sends them. One that was told
+// nothing sends them after a minute.
+const storeLogsAgain = 30 * time.Second
+
 // Logs keep what hosts hand over. [hostlogs.Keeper] does.
 type Logs interface {
 	// Put stores logs and returns the key of their object. An error that matches [hostlogs.ErrRefused] says that they never will be.
@@ -35,13 +39,13 @@ func (m *Machines) Logs(id identity.ID, l *nstancev1.MachineLogs) {
 	}
 	known.mu.Lock()
 	o := known.orders.find(l.GetOperationId())
-	wanted := o != nil && o.message.GetName() == collectLogs && !o.storing
+	wanted := o != nil && o.message.GetName() == collectLogs && !o.storing && m.opts.Now().Sub(o.storedAt) >= storeLogsAgain
 	if wanted {
 		o.storing = true
 	}
 	known.mu.Unlock()
 	if !wanted {
-		m.opts.Log.Debug("logs of a host ignored", "instance", id, "operation", printableID(l.GetOperationId()), "reason", "they were not asked for, or are being stored")
+		m.opts.Log.Debug("logs of a host ignored", "instance", id, "operation", printableID(l.GetOperationId()), "reason", "they were not asked for, are being stored, or were just now")
 		return
 	}
 	m.opts.Go(func() { m.storeLogs(known, o, l.GetContent()) })
@@ -64,6 +68,7 @@ func (m *Machines) storeLogs(known *machine, o *order, content []byte) {
 		}
 		return
 	default:
+		o.storedAt = m.opts.Now()
 		o.logs, o.logsSent = &nstancev1.MachineLogsStored{OperationId: operation, Key: key}, false
 	}
 	m.deliver(known)

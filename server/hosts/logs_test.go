@@ -116,6 +116,25 @@ func TestLogsThatAreNotStored(t *testing.T) {
 	})
 }
 
+// S22: a host that sends its logs without a pause has them stored now and then.
+func TestS22_LogsThatComeTooOften(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.newID()
+		l := w.lead(1, id)
+		defer l.end()
+		l.connect(id)
+		l.Status(id, logsOf("op-1", begun))
+		l.expectAsk("asked for", id, collecting("op-2"), pending)
+		for range 20 {
+			l.hand(id, "op-2", packed)
+		}
+		l.expectSent("twenty at once", "operation op-2 collectLogs", "logs of op-2 stored")
+		time.Sleep(time.Minute)
+		l.hand(id, "op-2", packed)
+		l.expectSent("a minute later", "logs of op-2 stored")
+	})
+}
+
 // TestLogsAreTidied: the leader deletes what is old.
 func TestLogsAreTidied(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -33,6 +33,7 @@ type order struct {
 	adopted bool
 	// Of one that hands logs over:
 	storing  bool                         // logs have come, and are being stored
+	storedAt time.Time                    // when some were stored last
 	logs     *nstancev1.MachineLogsStored // what has become of them; nil: none have come
 	logsSent bool
 }
