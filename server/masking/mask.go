@@ -1,7 +1,6 @@
 package masking
 
 import (
-	"bytes"
 	"encoding/base64"
 	"regexp"
 	"slices"
@@ -166,19 +165,20 @@ func (m Mask) Apply(text string) (masked string, places int) {
 	key := func(string) string { places++; return ShownKey }
 	text = keyEnds.ReplaceAllStringFunc(keys.ReplaceAllStringFunc(Plain(text), key), key)
 	lines := strings.SplitAfter(text, "\n")
-	for i := 0; i < len(lines); {
-		if n := m.encodedBlock(lines[i:]); n > 0 {
-			places++
-			lines = slices.Replace(lines, i, i+n, ShownUserData+"\n")
-			i++
-			continue
+	for i, known := 0, 0; i < len(lines); i++ { // no line before known begins something encoded that must not be told
+		if i >= known {
+			from, n := m.encodedBlock(lines[i:])
+			if known = i + n; from < n {
+				places++
+				lines = slices.Replace(lines, i+from, i+n, ShownUserData+"\n")
+				known = i + from + 1
+			}
 		}
 		if m.tells(lines[i]) {
 			places++
 			lines[i] = ShownUserData + ending(lines[i])
 		}
 		lines[i] = nonces.ReplaceAllStringFunc(lines[i], func(string) string { places++; return ShownNonce })
-		i++
 	}
 	return strings.Join(lines, ""), places
 }
@@ -198,20 +198,24 @@ func (m Mask) tells(line string) bool {
 		slices.ContainsFunc(m.short, func(p pattern) bool { return p.is(line) || p.size >= suggesting && p.begins(line) })
 }
 
-// encodedBlock is how many lines, from the first on, are an encoding of something that must not be told; 0: none.
-func (m Mask) encodedBlock(lines []string) int {
-	n := 0
+// encodedBlock is how many lines, from the first on, are an encoding of anything, and from which of them on that must not be told; n: none.
+// Each line is decoded once, whatever a machine writes.
+func (m *Mask) encodedBlock(lines []string) (from, n int) {
 	var text strings.Builder
+	packed := -1
 	for n < len(lines) {
 		word := strings.TrimSpace(lines[n])
 		if !encoded.MatchString(word) {
 			break
 		}
+		if at := strings.Index(word, zipped); packed < 0 && at >= 0 && at < 4 {
+			packed = n
+		}
 		text.WriteString(word)
 		n++
 	}
 	if n == 0 {
-		return 0
+		return 0, 0
 	}
 	if n < len(lines) {
 		if word := strings.TrimSpace(lines[n]); rest.MatchString(word) {
@@ -221,10 +225,13 @@ func (m Mask) encodedBlock(lines []string) int {
 	}
 	for shift := range 4 { // its beginning may be missing
 		if data := decoded(text.String(), shift); m.tellsData(data) {
-			return n
+			return 0, n
 		}
 	}
-	return 0
+	if packed >= 0 {
+		return packed, n
+	}
+	return n, n
 }
 
 // decoded is what a text in base64 says, as far as it can be read, from a place on.
@@ -241,14 +248,11 @@ func decoded(text string, from int) []byte {
 	return data
 }
 
-// zipped is how everything begins that gzip has made.
-var zipped = []byte{0x1f, 0x8b, 0x08}
+// zipped is how everything begins that gzip has made, in base64.
+const zipped = "H4sI"
 
-// tellsData reports whether what was encoded is user data, or may be because it is compressed.
-func (m Mask) tellsData(data []byte) bool {
-	if bytes.HasPrefix(data, zipped) {
-		return true
-	}
+// tellsData reports whether what was encoded is user data.
+func (m *Mask) tellsData(data []byte) bool {
 	for line := range strings.Lines(strings.ToValidUTF8(string(data), "\uFFFD")) {
 		line = even(line)
 		if nonces.MatchString(line) || slices.ContainsFunc(m.long, func(p pattern) bool { return p.in(line) }) {

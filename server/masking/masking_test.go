@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode"
@@ -67,6 +68,7 @@ func TestWhatIsMasked(t *testing.T) {
 		{"user data in base64 whose beginning is missing", wrapped(template, 76)[39:] + "\n", ShownUserData + "\n"},
 		{"user data in base64 on one line", wrapped(template, 1<<20) + "\n", ShownUserData + "\n"},
 		{"user data that is compressed", wrapped(zip.String(), 64) + "\n", ShownUserData + "\n"},
+		{"user data that is compressed, after other things in base64", "this-is-the-name-of-a-host\n" + wrapped(zip.String(), 64) + "\n", "this-is-the-name-of-a-host\n" + ShownUserData + "\n"},
 		{"another thing in base64 stays", wrapped("this is a fingerprint of a host, which all may know", 76) + "\n", wrapped("this is a fingerprint of a host, which all may know", 76) + "\n"},
 		{"commands to a terminal", "a\x1b]0;title\x07b\x1b[2Jc\u009bd\x00e\u202ef\r\ng\rh\n", "abcdef\ng\nh\n"},
 	} {
@@ -79,6 +81,20 @@ func TestWhatIsMasked(t *testing.T) {
 				t.Errorf("%d places are said to be masked, %d are", places, shown)
 			}
 		})
+	}
+}
+
+// What a machine writes costs what its length is, and not more where it looks as if it were encoded.
+func TestS22_LinesThatLookEncoded(t *testing.T) {
+	text := strings.Repeat("abcdefghijklmnop\n", 64<<10/17)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if got, _ := mask.Apply(text); got != text {
+		t.Errorf("shown is %.100q", got)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 100*uint64(len(text)) {
+		t.Errorf("%d bytes of memory for a text of %d", used, len(text))
 	}
 }
 
