@@ -465,12 +465,13 @@ func TestM56M100_KeysAreSetInPlace(t *testing.T) {
 	}
 	f.policy = good
 	expect("after what was refused", others)
-	f.write("state/ssh-keys.json", "damaged")
+	f.write("state/ssh-keys-a.json", "damaged")
 	f.runner.Reboot()
 	f.do(work(1, transition.BootSlot, journal.Boot))
 	expect("what was set cannot be read", nil)
 	set()
 	expect("none", nil)
+	f.write("state/ssh-keys-a.json", "damaged")
 	f.runner.Reboot()
 	f.do(work(2, transition.BuildSlot, journal.Build))
 	f.do(work(2, transition.BootSlot, journal.Boot))
@@ -480,7 +481,7 @@ func TestM56M100_KeysAreSetInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("reset", nil)
-	if _, err := os.Stat(filepath.Join(f.dir, "state/ssh-keys.json")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(f.dir, "state/ssh-keys-a.json")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what was set is left: %v", err)
 	}
 }

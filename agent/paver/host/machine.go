@@ -305,7 +305,7 @@ func (h *Host) SetKeys(ctx context.Context, s journal.Slot, users []*nstancev1.M
 	if err != nil {
 		return came, fmt.Errorf("set SSH keys: %w", err)
 	}
-	if err := durable.WriteFile(h.planner.keysFile(), text, 0o600); err != nil {
+	if err := durable.WriteFile(h.planner.keysFile(s), text, 0o600); err != nil {
 		return came, fmt.Errorf("set SSH keys: %w", err)
 	}
 	plan, err := h.planner.planAgain(a, s)

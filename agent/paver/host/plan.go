@@ -61,7 +61,7 @@ func (p planner) render(
 
 // about is what an assignment says, and what is known of the host for it.
 func (p planner) about(a assignment.Assignment, s journal.Slot) (*nstancev1.MachineAssignment, render.Host, error) {
-	m, err := p.message(a)
+	m, err := p.message(a, s)
 	if err != nil {
 		return nil, render.Host{}, err
 	}
@@ -163,16 +163,18 @@ type keyUser struct {
 
 const keysVersion = 1
 
-// keysFile is where they are kept.
-func (p planner) keysFile() string { return filepath.Join(p.opts.Dir, "ssh-keys.json") }
+// keysFile is where those of a slot's machine are kept.
+func (p planner) keysFile(s journal.Slot) string {
+	return filepath.Join(p.opts.Dir, "ssh-keys-"+string(s)+".json")
+}
 
-// message is what an assignment says, with the keys that were set since.
-func (p planner) message(a assignment.Assignment) (*nstancev1.MachineAssignment, error) {
+// message is what the assignment of a slot says, with the keys that were set since.
+func (p planner) message(a assignment.Assignment, s journal.Slot) (*nstancev1.MachineAssignment, error) {
 	m, err := a.Message()
 	if err != nil || m.GetTemplate() == nil {
 		return m, err
 	}
-	text, err := os.ReadFile(p.keysFile())
+	text, err := os.ReadFile(p.keysFile(s))
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}
@@ -183,7 +185,7 @@ func (p planner) message(a assignment.Assignment) (*nstancev1.MachineAssignment,
 	switch {
 	case err != nil || set.V != keysVersion:
 		// A key that was taken away must not come back by way of the assignment.
-		p.opts.Log.Error("no SSH keys are set: those that were set in place cannot be read; apply the configuration again, or repave", "path", p.keysFile(), "error", err)
+		p.opts.Log.Error("no SSH keys are set: those that were set in place cannot be read; repave, or apply a configuration with other keys", "path", p.keysFile(s), "error", err)
 		set.Users = nil
 	case set.Epoch != a.Epoch:
 		return m, nil

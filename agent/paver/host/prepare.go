@@ -104,6 +104,12 @@ func enough(dir string, available, need uint64) error {
 
 // built writes down what a slot was built from.
 func (h *Host) built(s journal.Slot, a assignment.Assignment, plan render.Plan, programs []artifact.File) error {
+	if before, ok, err := h.Built(s); err != nil || !ok || before.Epoch != a.Epoch {
+		// Keys that were set in place were those of the machine before, whether they can be read or not.
+		if err := durable.Remove(h.planner.keysFile(s)); err != nil {
+			return err
+		}
+	}
 	return errors.Join(h.writeSlotFile(s, a), h.remember(string(s), plan.Of(render.Slot), programs...))
 }
 
@@ -178,5 +184,5 @@ func (h *Host) free(s journal.Slot) error {
 	if err := h.slots.Remove(s); err != nil {
 		return err
 	}
-	return errors.Join(durable.Remove(h.slotFile(s)), durable.Remove(h.manifestFile(string(s))))
+	return errors.Join(durable.Remove(h.planner.keysFile(s)), durable.Remove(h.slotFile(s)), durable.Remove(h.manifestFile(string(s))))
 }

@@ -40,7 +40,6 @@ func (h *Host) Reset(ctx context.Context, j journal.Journal, wipe bool) error {
 	}
 	h.sweepNetwork(ctx, j)
 	try("settings", h.opts.Settings.Restore(ctx, j.Settings, machines...))
-	try("SSH keys", durable.Remove(h.planner.keysFile()))
 	try("manifest", durable.Remove(h.manifestFile(onHost)))
 	if wipe {
 		try("persisted directories", tree.Remove(filepath.Join(h.opts.Dir, "persist")))

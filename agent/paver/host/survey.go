@@ -169,7 +169,7 @@ func (h *Host) latest(j journal.Journal) *nstancev1.MachineAssignment {
 		return nil
 	}
 	if a, ok, err := h.Built(j.Active); ok && err == nil {
-		if m, err := h.planner.message(a); err == nil {
+		if m, err := h.planner.message(a, j.Active); err == nil {
 			return m
 		}
 	}
