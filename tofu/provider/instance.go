@@ -135,11 +135,14 @@ func (r *instanceResource) create(ctx context.Context, req resource.CreateReques
 	if err != nil {
 		return err
 	}
+	t := req.Plan.Raw.Type()
 	made, err := api.CreateInstance(ctx, ask)
 	if err != nil {
+		if ask.InstanceId != nil && unanswered(err) { // it may exist: the next plan looks, and removes it
+			resp.State.Raw = instanceState(t, shard, &nstancev1.InstanceStatus{InstanceId: ask.GetInstanceId(), Group: ask.GetConfig().GetGroup()}, plan)
+		}
 		return err
 	}
-	t := req.Plan.Raw.Type()
 	in := &nstancev1.InstanceStatus{InstanceId: made.GetInstanceId(), Group: ask.GetConfig().GetGroup()}
 	resp.State.Raw = instanceState(t, shard, in, plan) // it exists from here on, whatever fails
 	if truth(plan["wait"]) {
@@ -152,6 +155,16 @@ func (r *instanceResource) create(ctx context.Context, req resource.CreateReques
 	}
 	resp.State.Raw = instanceState(t, shard, in, plan)
 	return nil
+}
+
+// unanswered reports whether a call may have had its effect although it failed.
+func unanswered(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Internal, codes.Unknown:
+		return true
+	default:
+		return false
+	}
 }
 
 // Read implements the framework's interface.
