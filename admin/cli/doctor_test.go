@@ -229,6 +229,7 @@ func TestEventsOfThePast(t *testing.T) {
 		t.Errorf("of all shards it printed\n%s", got)
 	}
 	c.fails(t, cli.ExitFailed, "events", "--since", "9h30m", "--follow=false", "--for", "group/nowhere")
+	c.fails(t, cli.ExitFailed, "events", "--since", "9h30m", "--follow=false", "--for", "group/nowhere", "--all-shards")
 	for _, args := range [][]string{{"--for", "web"}, {"--follow=false"}, {"--since", "-1h"}} {
 		c.fails(t, cli.ExitUsage, append([]string{"events"}, args...)...)
 	}

@@ -57,6 +57,9 @@ last 100 decisions of a group. --for shows one group or instance alone. With
 			if err := onEachShard(cmd.Context(), env, flags, printer.past); err != nil {
 				return err
 			}
+			if !printer.known && opts.subject != "" {
+				return fmt.Errorf("%s: none of the shards has it", opts.subject)
+			}
 		}
 		if !opts.follow {
 			return nil
@@ -158,6 +161,7 @@ func (p *eventPrinter) explanations(ctx context.Context, s *shard) ([]*nstancev1
 		case err != nil:
 			return nil, err
 		}
+		p.known = true
 		all = append(all, why)
 	}
 	return all, nil
@@ -166,10 +170,11 @@ func (p *eventPrinter) explanations(ctx context.Context, s *shard) ([]*nstancev1
 // eventPrinter prints events of different kinds as they come. It is safe for
 // concurrent use.
 type eventPrinter struct {
-	env  *Env
-	json bool
-	opts eventOptions
-	mu   sync.Mutex
+	env   *Env
+	json  bool
+	opts  eventOptions
+	known bool // a shard has the subject
+	mu    sync.Mutex
 }
 
 // follow prints the three streams of one shard.
