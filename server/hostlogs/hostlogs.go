@@ -3,7 +3,7 @@
 //
 // Their number is bounded: of an instance the last [OfInstance] are kept, and all of them for [Kept], also when the instance
 // is gone, because that is often why one reads them. No object is listed but where logs come in, and now and then as long as the shard
-// has host machines.
+// has host machines or logs of them.
 //
 // It leaves to others whether logs are wanted: a host hands over only what was asked of it.
 package hostlogs
@@ -86,15 +86,15 @@ func (k *Keeper) Put(ctx context.Context, tenant string, id identity.ID, operati
 	return one.key, nil
 }
 
-// Sweep deletes what was kept for long enough.
-func (k *Keeper) Sweep(ctx context.Context) error {
+// Sweep deletes what was kept for long enough, and returns how many are left.
+func (k *Keeper) Sweep(ctx context.Context) (left int, err error) {
 	all, err := k.list(ctx, layout.HostLogPrefix(k.opts.Shard))
 	if err != nil {
-		return fmt.Errorf("logs of hosts: %w", err)
+		return 0, fmt.Errorf("logs of hosts: %w", err)
 	}
 	oldest := k.opts.Now().Add(-Kept)
-	k.remove(ctx, slices.DeleteFunc(all, func(s stored) bool { return s.At.After(oldest) }), "they are kept for seven days")
-	return nil
+	old := slices.DeleteFunc(slices.Clone(all), func(s stored) bool { return s.At.After(oldest) })
+	return len(all) - k.remove(ctx, old, "they are kept for seven days"), nil
 }
 
 // list are the logs below a prefix, those of an instance in the order of their times.
@@ -113,14 +113,16 @@ func (k *Keeper) list(ctx context.Context, prefix string) (all []stored, err err
 	return all, nil
 }
 
-// remove deletes logs. Those that cannot be deleted are at the next sweep.
-func (k *Keeper) remove(ctx context.Context, all []stored, reason string) {
+// remove deletes logs, and returns how many are gone. Those that cannot be deleted are at the next sweep.
+func (k *Keeper) remove(ctx context.Context, all []stored, reason string) (gone int) {
 	for _, s := range all {
 		err := objectstore.Delete(ctx, k.opts.Store, s.key, s.etag, k.opts.Writes)
 		if err != nil && !errors.Is(err, objectstore.ErrNotFound) {
 			k.opts.Log.WarnContext(ctx, "logs of a host not deleted", "key", s.key, "error", err)
 			continue
 		}
+		gone++
 		k.opts.Log.InfoContext(ctx, "logs of a host deleted", "key", s.key, "reason", reason)
 	}
+	return gone
 }

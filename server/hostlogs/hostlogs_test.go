@@ -138,7 +138,7 @@ func TestSweep(t *testing.T) {
 		w.put(w.newID(), "op-2")
 		sweep := func(want string) {
 			t.Helper()
-			if err := w.keeper.Sweep(t.Context()); err != nil {
+			if _, err := w.keeper.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			got := strings.Fields(w.operations())
@@ -154,7 +154,7 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(hostlogs.Kept)
-		if err := w.keeper.Sweep(t.Context()); err != nil {
+		if _, err := w.keeper.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.store.Get(t.Context(), "hostlog/s1/README"); err != nil {

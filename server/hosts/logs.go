@@ -26,8 +26,8 @@ const storeLogsAgain = 30 * time.Second
 type Logs interface {
 	// Put stores logs and returns the key of their object. An error that matches [hostlogs.ErrRefused] says that they never will be.
 	Put(ctx context.Context, tenant string, id identity.ID, operation string, content []byte) (key string, err error)
-	// Sweep deletes what was kept for long enough.
-	Sweep(ctx context.Context) error
+	// Sweep deletes what was kept for long enough, and returns how many are left.
+	Sweep(ctx context.Context) (left int, err error)
 }
 
 // Logs takes logs of a host, if they were asked for. It does not wait: the host is told when they are stored, and sends them again if it is
@@ -74,22 +74,30 @@ func (m *Machines) storeLogs(known *machine, o *order, content []byte) {
 	m.deliver(known)
 }
 
-// tidyLogs deletes old logs now and then, until ctx ends. Nothing is listed as long as no instance has a node machine.
+// tidyLogs deletes old logs now and then, until ctx ends. Where no instance has a node machine nothing is listed
+// any more once none are left.
 func (m *Machines) tidyLogs(ctx context.Context) {
 	ticker := time.NewTicker(sweepLogs)
 	defer ticker.Stop()
+	perhaps := true // there are some, of this term or an earlier one
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if !slices.ContainsFunc(m.opts.Cache.All(), func(in cache.Instance) bool { return in.Machine.On }) {
+		hosts := slices.ContainsFunc(m.opts.Cache.All(), func(in cache.Instance) bool { return in.Machine.On })
+		if !hosts && !perhaps {
 			continue
 		}
-		if err := m.opts.Logs.Sweep(ctx); err != nil && !m.opts.Over(err) && ctx.Err() == nil {
-			m.opts.Log.WarnContext(ctx, "old logs of hosts not looked for", "retry_in", sweepLogs.String(), "error", err)
+		left, err := m.opts.Logs.Sweep(ctx)
+		if err != nil {
+			if !m.opts.Over(err) && ctx.Err() == nil {
+				m.opts.Log.WarnContext(ctx, "old logs of hosts not looked for", "retry_in", sweepLogs.String(), "error", err)
+			}
+			continue
 		}
+		perhaps = hosts || left > 0
 	}
 }
 

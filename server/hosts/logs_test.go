@@ -135,6 +135,31 @@ func TestS22_LogsThatComeTooOften(t *testing.T) {
 	})
 }
 
+// TestLogsOfHostsThatAreGoneAreTidied: also by a leader that has no host.
+func TestLogsOfHostsThatAreGoneAreTidied(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.newID()
+		l := w.lead(1, id)
+		l.connect(id)
+		l.Status(id, logsOf("op-1", begun))
+		if _, err := l.Operation("prod", "op-1"); err != nil {
+			t.Fatal(err)
+		}
+		l.hand(id, "op-1", packed)
+		l.end()
+		l = w.lead(2)
+		defer l.end()
+		time.Sleep(7*24*time.Hour - time.Hour)
+		if keys := w.logKeys(); len(keys) != 1 {
+			t.Errorf("before seven days: %q", keys)
+		}
+		time.Sleep(2 * time.Hour)
+		if keys := w.logKeys(); len(keys) != 0 {
+			t.Errorf("after seven days: %q", keys)
+		}
+	})
+}
+
 // TestLogsAreTidied: the leader deletes what is old.
 func TestLogsAreTidied(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
