@@ -212,6 +212,7 @@ func TestM56M100_KeysInPlace(t *testing.T) {
 	step("again", withKeys(admin("k2")), nil)
 	step("none", withKeys(), map[string]string{})
 	step("as it was built, once more", built, map[string]string{"sshKeys.admin.0": "k1\nk2"})
+	step("a user twice", withKeys(admin("k1"), admin("k2")), map[string]string{"sshKeys.admin.0": "k1", "sshKeys.admin.1": "k2"})
 	step("more than a parameter takes", withKeys(admin(long, long, long, long, long), hostsv1.SSHUser{User: "b", Keys: []hostsv1.SSHKey{"k"}}), map[string]string{
 		"sshKeys.admin.0": strings.Join([]string{string(long), string(long), string(long), string(long)}, "\n"), "sshKeys.admin.1": string(long), "sshKeys.b.0": "k",
 	})

@@ -40,13 +40,15 @@ func hashOf(users []hostsv1.SSHUser) string {
 // parameters are keys as the host is sent them: sshKeys.USER.N, with a key on each line. false: they are too many for an operation.
 func parameters(users []hostsv1.SSHUser) (all map[string]string, fit bool) {
 	all = map[string]string{}
+	numbers := map[string]int{} // by users, who may be in the list more than once
 	for _, u := range users {
-		n, value := 0, ""
+		value := ""
 		end := func() {
 			if value != "" {
-				all[fmt.Sprintf("sshKeys.%s.%d", u.User, n)] = value
+				all[fmt.Sprintf("sshKeys.%s.%d", u.User, numbers[u.User])] = value
+				numbers[u.User]++
 			}
-			n, value = n+1, ""
+			value = ""
 		}
 		for _, key := range u.Keys {
 			text := strings.TrimSpace(string(key))
