@@ -17,7 +17,9 @@
 //
 // Logs that a host hands over ([Machines.Logs]) are stored if such an operation was asked of it, and the host is told where.
 //
-// What a host is to prepare in the background ([Machines.Prebuild]) is relayed in the same way.
+// What a host is to prepare in the background ([Machines.Prebuild]) is relayed in the same way, and stored nowhere: a host
+// that goes on needs no leader for it, and of one whose message was lost the next leader tells the operator that it knows
+// of nothing to prepare, whereupon the operator, whose HostMachine says that it is being prepared, puts it again.
 //
 // What it costs: an instance without a node machine, and an agent whose host has no paver,
 // cost nothing. No object is read or listed as long as no instance of the shard was made from

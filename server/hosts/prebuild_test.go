@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -96,6 +97,41 @@ func TestM64_WhatAHostIsToPrepare(t *testing.T) {
 		l.expectSent("an assignment ends it", "assignment 2 REPAVE")
 		if got := hash(); got != "" {
 			t.Errorf("watchers are told %q of an assignment that has ended it", got)
+		}
+	})
+}
+
+// M64, S14: what a host is to prepare is in the memory of the leader alone, with the pull secret of its image. The next
+// leader tells watchers that it knows of none, sends none, and takes it again once the host has reported.
+func TestM64_S14_AnotherLeaderIsAskedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		id := w.newID()
+		first := w.lead(1, id)
+		first.mustPut(id, paving(1), nil)
+		first.connect(id)
+		first.Status(id, &nstancev1.MachineStatus{Prebuilds: true})
+		if got := first.putPrebuild(id, prebuildOf(2)); got != "" {
+			t.Fatalf("put: %s", got)
+		}
+		first.expectSent("the first leader", "assignment 1 PAVE", "prebuild 2 marked")
+		first.end()
+		second := w.lead(2, id)
+		defer second.end()
+		second.connect(id)
+		second.expectSent("the next leader", "assignment 1 PAVE")
+		second.Status(id, &nstancev1.MachineStatus{Prebuilds: true})
+		if got := second.event(id).GetMachine(); got.GetPrebuildHash() != "" || got.GetStatus() == nil {
+			t.Errorf("watchers of the next leader are told %v", got)
+		}
+		if got := second.putPrebuild(id, prebuildOf(2)); got != "" {
+			t.Errorf("put again: %s", got)
+		}
+		second.expectSent("put again", "prebuild 2 marked")
+		if got := second.event(id).GetMachine().GetPrebuildHash(); got != prebuildOf(2).Assignment.Configuration.Hash {
+			t.Errorf("watchers are told %q", got)
+		}
+		if strings.Contains(w.logs.String(), "marked") || strings.Contains(fmt.Sprintf("%+v", *w.stored(id)), "marked") {
+			t.Error("the pull secret is in a log or in storage")
 		}
 	})
 }

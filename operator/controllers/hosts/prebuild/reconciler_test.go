@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -310,6 +312,45 @@ func TestM64_TheShard(t *testing.T) {
 		w.pass(5 * time.Minute)
 		if got := w.states(); got[hostsv1.PrebuildDone] != 2 || got[hostsv1.PrebuildUnsupported] != 1 {
 			t.Errorf("a shard of an earlier release: %v", got)
+		}
+	})
+}
+
+// forget has the shard get another leader, which knows of nothing that hosts are to prepare. Every other one of the
+// messages that were on their way is lost with the leader of before.
+func (w *world) forget() {
+	w.reports.MachinesOpened("a")
+	lost := false
+	for _, id := range slices.Sorted(maps.Keys(w.hosts)) {
+		s := proto.CloneOf(w.hosts[id])
+		s.PrebuildHash = ""
+		if _, runs := w.ends[id]; runs {
+			if lost = !lost; lost {
+				s.Status.Prebuild = nil
+				delete(w.ends, id)
+			}
+		}
+		w.report(id, s)
+	}
+	w.reports.MachineEvent("a", &nstancev1.MachineEvent{Type: "snapshot_end"})
+}
+
+// M64: the leader of the shard changes again and again, and forgets each time. What was lost is asked for again: all
+// machines are prepared, and never more at once than may be.
+func TestM64_AnotherLeaderIsAskedAgain(t *testing.T) {
+	const machines, most = 40, 10
+	run(t, machines, hostsv1.PrebuildImages, most, func(w *world) {
+		w.pass(90 * time.Second)
+		for range 6 {
+			w.forget()
+			w.pass(2 * time.Minute)
+		}
+		w.pass(20 * time.Minute)
+		if got := w.states(); got[hostsv1.PrebuildDone] != machines || w.counts["TimedOut"] > 0 {
+			t.Errorf("states %v, %v", got, w.counts)
+		}
+		if w.most != most || w.puts <= machines {
+			t.Errorf("%d downloads ran at once, want %d; %d were asked, want more than %d", w.most, most, w.puts, machines)
 		}
 	})
 }
