@@ -4,6 +4,7 @@
 // Values that users set freely (variables, arguments, labels of a cloud) are masked, since
 // nobody can tell which of them is one; and whatever looks like a private key, a token or
 // a password is masked wherever it stands. Identities are described, never copied.
+// What servers and agents mask has rules of its own: package server/masking says why.
 package bundle
 
 import (

@@ -8,4 +8,9 @@
 // program's own, or a secret that a program has got elsewhere.
 //
 // It masks rather too much than too little, and whole lines.
+//
+// The agent masks the journals of a host (agent/paver/logs), and nstance-admin its support bundles (admin/bundle), each by
+// rules of its own: this package goes by the template of the user data, which neither has; journals are masked by the
+// secrets that a host knows and line by line while they are read; a bundle has to be JSON afterwards. The one module that
+// all three import is protos, which holds the wire contract and nothing that is done with it.
 package masking

@@ -9,5 +9,7 @@
 // tokens, passwords, keys of clouds, logins in addresses); text that is encoded in base64; and all that cloud-init says, because
 // user data are among it. A mask cannot know every secret: who may read logs is decided where they are stored.
 //
+// Masks of servers and of support bundles have rules of their own: package server/masking says why.
+//
 // It leaves to others to run journalctl, and to store anything.
 package logs
