@@ -45,9 +45,12 @@ var mistakes = []mistake{
 				}
 `},
 	}},
-	{"selection moves a sticky machine", "M13", []mistaken.Edit{{picks, `	if !sticky {
+	{"selection moves a sticky machine", "M13", []mistaken.Edit{
+		{picks, `	if !sticky {
 		matching`, `	if len(in.Configurations) > 0 {
-		matching`}}},
+		matching`},
+		{chooser, `		if there, err := r.leaves(ctx, m, d); there || err != nil {`, `		if there, err := false, error(nil); there || err != nil {`},
+	}},
 	{"referenced version pruned", "M34", []mistaken.Edit{{plans, `|| !v.Deployed || s.Referenced[v.Number] {`, `|| !v.Deployed {`}}},
 	{"what is created too late is taken", "M24", []mistaken.Edit{{state, `	return v.Status.Hash != "" || v.Status.Deployed
 `, `	return true
