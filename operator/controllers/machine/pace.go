@@ -72,9 +72,10 @@ func (p *pace) left(at inventory.ShardGroup, there int, earlier []time.Time, now
 
 // earlier returns when instances of the group of a machine were asked to end before this
 // process began, as far as can be seen: those whose end was decided then, and those that were
-// made, for each may stand in for one that has gone already. It never counts too few, and what
+// made, for each may stand in for one that has gone already. Of these it never counts too few, and what
 // it counts too much is over in a minute. Those that go because their group was deleted count whenever that was
-// decided: who deletes everything deletes both. False: its shard has not listed its instances yet.
+// decided, as long as their shard lists them: who deletes everything deletes both. False: its shard has not listed its
+// instances yet.
 func (r *Reconciler) earlier(m *infrav1.NstanceMachine) (times []time.Time, known bool) {
 	r.Inventory.Read(m.Spec.Shard, func(s *inventory.Shard) {
 		known = !s.State().InstancesAt.IsZero()
