@@ -3,7 +3,7 @@
 //
 // Their number is bounded: of an instance the last [OfInstance] are kept, and all of them for [Kept], also when the instance
 // is gone, because that is often why one reads them. No object is listed but where logs come in, and now and then as long as the shard
-// has host machines or logs of them.
+// has host machines, or logs of some that this leader has seen.
 //
 // It leaves to others whether logs are wanted: a host hands over only what was asked of it.
 package hostlogs

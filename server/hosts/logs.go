@@ -74,12 +74,12 @@ func (m *Machines) storeLogs(known *machine, o *order, content []byte) {
 	m.deliver(known)
 }
 
-// tidyLogs deletes old logs now and then, until ctx ends. Where no instance has a node machine nothing is listed
-// any more once none are left.
+// tidyLogs deletes old logs now and then, until ctx ends. A leader that has seen no host lists nothing: a shard without host machines
+// costs nothing. One whose last host is gone goes on until no logs are left.
 func (m *Machines) tidyLogs(ctx context.Context) {
 	ticker := time.NewTicker(sweepLogs)
 	defer ticker.Stop()
-	perhaps := true // there are some, of this term or an earlier one
+	perhaps := false // there are logs of hosts that are gone
 	for {
 		select {
 		case <-ctx.Done():
