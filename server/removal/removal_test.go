@@ -164,8 +164,8 @@ func TestS8_DeletedGroupsHaveABound(t *testing.T) {
 	})
 }
 
-// TestS8_F37_NamedAndThenTheirGroupDeleted: somebody deletes all objects of a cluster. Machines are named, for which nothing
-// waits, and then their group is deleted, which takes no more than the bound together with them.
+// TestS8_F37_NamedAndThenTheirGroupDeleted: all objects of a cluster are deleted by mistake. Six machines are deleted by name, at once,
+// and then the rest with their group: both together stay within the bound of a minute. A further one by name does not wait.
 func TestS8_F37_NamedAndThenTheirGroupDeleted(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		going := 0

@@ -13,16 +13,16 @@ import (
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 )
 
-// nobody is an API server that does not answer.
-type nobody struct{}
+// unreachable is an API server to which no connection is made.
+type unreachable struct{}
 
-func (nobody) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, errors.New("nobody answers")
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("connection refused")
 }
 
 // What is read for each Pod is known without an API server, with the resources and scopes that Kubernetes has.
 func TestKindsThatAreKnown(t *testing.T) {
-	m, err := Mapper(&rest.Config{Host: "https://api"}, &http.Client{Transport: nobody{}})
+	m, err := Mapper(&rest.Config{Host: "https://api"}, &http.Client{Transport: unreachable{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: d.After}, nil
 }
 
-// observe reads what there is to say.
+// observe reads what a Pod asks for, the machines on their way that it fits on, and what the shards lack for it.
 func (r *Reconciler) observe(ctx context.Context, o *Observation) error {
 	if err := r.asked(ctx, o); err != nil || o.Spec == nil {
 		return err
