@@ -175,7 +175,8 @@ func (c *Config) unknown(name string) error {
 	return fmt.Errorf("context %q does not exist in %s, which has %s; %s", name, c.path, strings.Join(c.Names(), ", "), remedy)
 }
 
-var currentLine = regexp.MustCompile(`(?m)^current_context:.*$`)
+// currentLine is the line of the current context: its value, quoted or plain, and the comment after it.
+var currentLine = regexp.MustCompile(`(?m)^current_context:(?:[ \t]+(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\n]|'')*'|[^"'#\s].*?))?([ \t]+#[^\r\n]*)?[ \t\r]*$`)
 
 // Use makes a context the current one, in the file too. Comments and the order of
 // the file are left as they are.
@@ -190,7 +191,8 @@ func (c *Config) Use(name string) error {
 	line := "current_context: " + strconv.Quote(name)
 	text := string(data)
 	if currentLine.MatchString(text) {
-		text = currentLine.ReplaceAllLiteralString(text, line)
+		comment := currentLine.FindStringSubmatch(text)[1]
+		text = currentLine.ReplaceAllLiteralString(text, line+comment)
 	} else {
 		text = line + "\n" + text
 	}

@@ -157,9 +157,15 @@ func TestErrorsNameTheRemedy(t *testing.T) {
 }
 
 func TestUseWritesOneLine(t *testing.T) {
+	const rest = "contexts:\n  dev: {shard: a}\n"
 	for name, test := range map[string]struct{ before, after string }{
-		"the line is there":  {twoClusters, strings.Replace(twoClusters, `current_context: "prod" # careful`, `current_context: "dev"`, 1)},
-		"the line is absent": {"contexts:\n  dev: {shard: a} # x\n", "current_context: \"dev\"\ncontexts:\n  dev: {shard: a} # x\n"},
+		"the line is there":     {twoClusters, strings.Replace(twoClusters, `current_context: "prod" # careful`, `current_context: "dev" # careful`, 1)},
+		"a plain name":          {"current_context: prod\t# why\n" + rest, "current_context: \"dev\"\t# why\n" + rest},
+		"a mark within quotes":  {"current_context: \"prod # 1\"\n" + rest, "current_context: \"dev\"\n" + rest},
+		"a mark within a name":  {"current_context: prod#1 # 2 # 3\n" + rest, "current_context: \"dev\" # 2 # 3\n" + rest},
+		"quoted, with a quote":  {"current_context: 'pro''d' # x\n" + rest, "current_context: \"dev\" # x\n" + rest},
+		"no name and a comment": {"current_context: # none\n" + rest, "current_context: \"dev\" # none\n" + rest},
+		"the line is absent":    {"contexts:\n  dev: {shard: a} # x\n", "current_context: \"dev\"\ncontexts:\n  dev: {shard: a} # x\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "admin.yaml", test.before)
