@@ -158,7 +158,8 @@ func TestAShardThatGoesAwayAndComesBack(t *testing.T) {
 	})
 }
 
-// A reader that does not read holds nobody up, and what waits for it is bounded.
+// A reader that does not read holds nobody up, what waits for it is bounded, and when it reads again it is told
+// what has happened lately anew, since it has missed a part.
 func TestASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -180,8 +181,19 @@ func TestASlowReader(t *testing.T) {
 		if len(s.Groups.Objects) != 10 {
 			t.Errorf("%d groups wait for a slow reader, and 10 have changed", len(s.Groups.Objects))
 		}
-		if len(u.Events) != 1000 || u.Dropped == 0 {
-			t.Errorf("%d events wait, %d were dropped", len(u.Events), u.Dropped)
+		if u.Recent == nil || len(u.Events) > 0 || u.Dropped == 0 {
+			t.Fatalf("a reader that has missed %d is told %d events, and what is recent as %v", u.Dropped, len(u.Events), u.Recent)
+		}
+		anew := w.hub.Subscribe()
+		defer anew.Close()
+		_, greeted := take(anew)
+		if got, want := fmt.Sprintf("%s", u.Recent), fmt.Sprintf("%s", greeted.Recent); got != want {
+			t.Errorf("it is told\n%.300s\nand a new one\n%.300s", got, want)
+		}
+		w.shard.AddGroup(&nstancev1.GroupStatus{Key: "g1", Size: 7})
+		time.Sleep(time.Second)
+		if _, u := take(slow); u.Recent != nil || u.Dropped > 0 {
+			t.Errorf("after that it is told %v, and has missed %d", u.Recent, u.Dropped)
 		}
 	})
 }

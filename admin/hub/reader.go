@@ -109,7 +109,8 @@ func (r *Reader) happened(text json.RawMessage, failure bool) {
 // Update is what a reader is told at once.
 type Update struct {
 	Shards []ShardUpdate // by name
-	// Recent is what has happened lately, with the first update alone.
+	// Recent is what has happened lately, in place of whatever the reader was told of that before: with the
+	// first update, and where it was too slow for what has happened since. There are no Events and Failures then.
 	Recent   *Recent
 	Events   []json.RawMessage // in order
 	Failures []json.RawMessage
@@ -159,8 +160,8 @@ func (r *Reader) Take() Update {
 		u.Shards = append(u.Shards, h.states[name].told(name, r.dirty[name]))
 	}
 	clear(r.dirty)
-	if !r.greeted {
-		r.greeted = true
+	if !r.greeted || r.dropped > 0 {
+		r.greeted, r.events = true, nil // which are among the recent ones
 		u.Recent = &Recent{notNil(h.events), notNil(h.failures)}
 	}
 	for _, o := range r.events {
