@@ -45,7 +45,8 @@ type Options struct {
 	Gateways map[string]*gateway.Gateway // by tenant
 	// Tokens says what a token opens; nil: none does.
 	Tokens func(token string) (tokens.Token, error)
-	// Calls is how many are answered at once, streams included; 256.
+	// Calls is how many of one tenant are answered at once, streams included, and how many callers may be asked
+	// who they are at once; 256.
 	Calls int
 	// BodyTimeout is how long a caller may take to send what it sends; 30s.
 	BodyTimeout time.Duration
@@ -57,8 +58,9 @@ type Options struct {
 type Server struct {
 	opts  Options
 	sites *http.CrossOriginProtection
-	calls chan struct{}    // a place for each
-	clock func() time.Time // of this box, whatever Options.Now says: it sets deadlines
+	door  chan struct{}            // a place for each who is asked who it is
+	calls map[string]chan struct{} // a place for each call, by tenant: none takes another's
+	clock func() time.Time         // of this box, whatever Options.Now says: it sets deadlines
 
 	mu     sync.Mutex
 	logged time.Time // when a refusal was, last
@@ -79,7 +81,13 @@ func New(opts Options) *Server {
 	if opts.Log == nil {
 		opts.Log = slog.Default()
 	}
-	return &Server{opts: opts, sites: http.NewCrossOriginProtection(), calls: make(chan struct{}, opts.Calls), clock: time.Now}
+	s := &Server{
+		opts: opts, sites: http.NewCrossOriginProtection(), door: make(chan struct{}, opts.Calls), calls: map[string]chan struct{}{}, clock: time.Now,
+	}
+	for tenant := range opts.Gateways {
+		s.calls[tenant] = make(chan struct{}, opts.Calls)
+	}
+	return s
 }
 
 // TLS returns the settings of a listener: a caller may bring a client certificate, and one
@@ -107,20 +115,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	select {
-	case s.calls <- struct{}{}:
-		defer func() { <-s.calls }()
-	default:
-		gateway.WriteError(w, gateway.Errorf(codes.ResourceExhausted, "TOO_MANY_CALLS", "%d calls are answered already, which is as many as there may be", cap(s.calls)))
-		return
-	}
-	tenant, access, err := s.authenticate(r)
-	var to *gateway.Gateway
-	if err == nil {
-		if to = s.opts.Gateways[tenant]; to == nil {
-			err = gateway.Errorf(codes.PermissionDenied, "UNKNOWN_TENANT", "this API does not serve the tenant of the caller")
-		}
-	}
+	tenant, access, err := s.admit(r)
 	if err != nil {
 		s.logRefusal(r, err)
 		if r.Header.Get("Authorization") == "" {
@@ -129,6 +124,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		gateway.WriteError(w, err)
 		return
 	}
+	leave, err := enter(s.calls[tenant])
+	if err != nil {
+		gateway.WriteError(w, err)
+		return
+	}
+	defer leave()
 	if r.Body != nil && r.Body != http.NoBody {
 		// Not every connection has deadlines; a body ends with its connection then.
 		_ = http.NewResponseController(w).SetReadDeadline(s.clock().Add(s.opts.BodyTimeout))
@@ -136,7 +137,31 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, end := context.WithCancelCause(r.Context())
 	defer end(nil)
 	go s.watchOver(ctx, r, tenant, access, end)
-	to.For(access).ServeHTTP(w, r.WithContext(ctx))
+	s.opts.Gateways[tenant].For(access).ServeHTTP(w, r.WithContext(ctx))
+}
+
+// enter takes one of the places, until leave is called.
+func enter(places chan struct{}) (leave func(), err error) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	default:
+		return nil, gateway.Errorf(codes.ResourceExhausted, "TOO_MANY_CALLS", "%d calls are answered already, which is as many as there may be", cap(places))
+	}
+}
+
+// admit returns whose call it is, of a tenant that has a gateway.
+func (s *Server) admit(r *http.Request) (tenant string, access gateway.Access, err error) {
+	leave, err := enter(s.door)
+	if err != nil {
+		return "", access, err
+	}
+	defer leave()
+	tenant, access, err = s.authenticate(r)
+	if err == nil && s.opts.Gateways[tenant] == nil {
+		err = gateway.Errorf(codes.PermissionDenied, "UNKNOWN_TENANT", "this API does not serve the tenant of the caller")
+	}
+	return tenant, access, err
 }
 
 // watchOver ends a call that lasts once its caller may do less than when it began.

@@ -34,7 +34,10 @@ type world struct {
 	shards  map[string]*shardtest.Shard // by tenant
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldOf(t, 0) }
+
+// newWorldOf is newWorld with so many calls at once; 0: as many as there may be otherwise.
+func newWorldOf(t *testing.T, calls int) *world {
 	t.Helper()
 	w := &world{cluster: shardtest.NewCluster(t), file: tokens.Open(filepath.Join(t.TempDir(), "tokens.json"), nil), shards: map[string]*shardtest.Shard{}}
 	gateways := map[string]*gateway.Gateway{}
@@ -61,7 +64,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.address = "https://" + l.Addr().String()
 	log := slog.New(slog.DiscardHandler)
-	server := httpapi.New(httpapi.Options{Cluster: shardtest.ID, Gateways: gateways, Tokens: w.file.Check, Log: log})
+	server := httpapi.New(httpapi.Options{Cluster: shardtest.ID, Gateways: gateways, Tokens: w.file.Check, Calls: calls, Log: log})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() {
@@ -94,6 +97,21 @@ type caller struct {
 
 func (w *world) call(t *testing.T, who caller, method, path, body string) (int, string) {
 	t.Helper()
+	answer, done, err := w.send(t, who, method, path, body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer done()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// send returns an answer whose body is not read yet, until done is called.
+func (w *world) send(t *testing.T, who caller, method, path, body string) (answer *http.Response, done func(), err error) {
+	t.Helper()
 	roots := w.identity(t, w.cluster.Identity(t, "red")).Roots()
 	conf := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: identity.ServerName("s1", shardtest.ID)}
 	if who.dir != "" {
@@ -104,7 +122,6 @@ func (w *world) call(t *testing.T, who caller, method, path, body string) (int, 
 		conf.Certificates = []tls.Certificate{pair}
 	}
 	transport := &http.Transport{TLSClientConfig: conf}
-	defer transport.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.address+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -118,16 +135,15 @@ func (w *world) call(t *testing.T, who caller, method, path, body string) (int, 
 	for name, value := range who.header {
 		r.Header.Set(name, value)
 	}
-	answer, err := (&http.Client{Transport: transport}).Do(r)
+	answer, err = (&http.Client{Transport: transport}).Do(r)
 	if err != nil {
-		return 0, err.Error()
+		transport.CloseIdleConnections()
+		return nil, nil, err
 	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.StatusCode, string(text)
+	return answer, func() {
+		_ = answer.Body.Close()
+		transport.CloseIdleConnections()
+	}, nil
 }
 
 func (w *world) token(t *testing.T, tenant string, access tokens.Access) string {
@@ -253,5 +269,22 @@ func TestOlderTLSIsRefused(t *testing.T) {
 	if err == nil {
 		_ = conn.Close()
 		t.Error("TLS 1.2 was spoken")
+	}
+}
+
+// A tenant that has as many streams open as there may be takes no place of another one.
+func TestS12_ATenantTakesNoPlaceOfAnother(t *testing.T) {
+	w := newWorldOf(t, 1)
+	red, blue := caller{token: w.token(t, "red", tokens.Read)}, caller{token: w.token(t, "blue", tokens.Read)}
+	stream, end, err := w.send(t, red, "GET", "/v1/shards/s1/watch/groups", "")
+	if err != nil || stream.StatusCode != http.StatusOK {
+		t.Fatalf("the stream: %v, %v", stream, err)
+	}
+	defer end()
+	if status, text := w.call(t, red, "GET", "/v1/shards", ""); status != http.StatusTooManyRequests || !strings.Contains(text, "TOO_MANY_CALLS") {
+		t.Errorf("beside its only stream the tenant is answered %d %s", status, text)
+	}
+	if status, text := w.call(t, blue, "GET", "/v1/shards", ""); status != http.StatusOK {
+		t.Errorf("beside a stream of another tenant one is answered %d %s", status, text)
 	}
 }
