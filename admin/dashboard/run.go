@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -65,12 +66,26 @@ type program struct {
 	source Source
 	opts   Options
 	state  State
+	asked  atomic.Int64 // looks that have begun
+	shown  int64        // number of the look that the state is of
 }
 
 // Init implements tea.Model.
 func (p *program) Init() tea.Cmd { return tea.Batch(p.look, p.tick()) }
 
-func (p *program) look() tea.Msg { return Data{Shards: p.source.Look(p.ctx)} }
+// looked is the answer to a look. Looks may overlap, and their answers come in any order.
+type looked struct {
+	number int64 // in the order in which they began
+	last   bool  // no other follows
+	shards []Shard
+}
+
+func (p *program) look() tea.Msg { return p.lookAt(false) }
+
+func (p *program) lookAt(last bool) looked {
+	number := p.asked.Add(1)
+	return looked{number, last, p.source.Look(p.ctx)}
+}
 
 // again is a look when the time has come.
 type again struct{}
@@ -106,12 +121,18 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return p, nil // nothing is done by accident
 	case again:
 		return p, p.look
-	case Data:
-		return p.take(msg, p.later())
+	case looked:
+		var next tea.Cmd
+		if !msg.last {
+			next = p.later()
+		}
+		if msg.number < p.shown {
+			return p, next // it began before what is shown did
+		}
+		p.shown = msg.number
+		return p.take(Data{msg.shards}, next)
 	case Tick:
 		return p.take(msg, p.tick())
-	case once:
-		return p.take(Data(msg), nil)
 	case Event:
 		return p.take(msg, nil)
 	case Answer:
@@ -122,10 +143,8 @@ func (p *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 // lookOnce is a look that no other follows.
 func (p *program) lookOnce() tea.Cmd {
-	return func() tea.Msg { return once{Shards: p.source.Look(p.ctx)} }
+	return func() tea.Msg { return p.lookAt(true) }
 }
-
-type once Data
 
 // take changes the state, and has done what it asks for.
 func (p *program) take(m Message, next tea.Cmd) (tea.Model, tea.Cmd) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,5 +84,38 @@ func TestRunCarriesOutWhatKeysAskForAndEnds(t *testing.T) {
 			}
 			_ = keys.Close()
 		})
+	}
+}
+
+// slow is a source whose first look is not answered before it may be.
+type slow struct {
+	quiet
+	looks atomic.Int64
+	may   chan struct{}
+}
+
+func (s *slow) Look(context.Context) []Shard {
+	n := s.looks.Add(1)
+	if n == 1 {
+		close(s.began)
+		<-s.may
+	}
+	return []Shard{{Name: "local", Term: n}}
+}
+
+// An answer that comes late does not take the place of a newer one, and the next look follows it all the same.
+func TestALateAnswerIsNotShown(t *testing.T) {
+	s := &slow{quiet: quiet{began: make(chan struct{})}, may: make(chan struct{})}
+	p := &program{ctx: t.Context(), source: s, opts: Options{Interval: time.Hour, Now: func() time.Time { return now }}}
+	late := make(chan any, 1)
+	go func() { late <- p.look() }()
+	<-s.began
+	p.Update(p.lookOnce()())
+	close(s.may)
+	if _, next := p.Update(<-late); next == nil {
+		t.Error("after the late answer nobody looks again")
+	}
+	if got := p.state.Shards[0].Term; got != 2 {
+		t.Errorf("the answer to look %d is shown, and look 2 began last", got)
 	}
 }
