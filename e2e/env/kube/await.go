@@ -30,10 +30,11 @@ func AwaitFor(t testing.TB, limit time.Duration, what string, check func(context
 // permanent is an error that no waiting ends.
 type permanent struct{ error }
 
-// await calls check, with growing pauses, until it returns nil or something permanent,
-// or until ctx ends, and then returns what it said last.
+// await calls check until it returns nil or something permanent, or until ctx ends, and then returns
+// what it said last. It pauses for a tenth of the time that it has waited, 10 ms to 1 s: tests that wait
+// beside each other shall not keep busy what they wait for.
 func await(ctx context.Context, check func(context.Context) error) error {
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
+	for start := time.Now(); ; {
 		err := check(ctx)
 		if err == nil {
 			return nil
@@ -44,7 +45,7 @@ func await(ctx context.Context, check func(context.Context) error) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case <-time.After(pause):
+		case <-time.After(min(max(time.Since(start)/10, 10*time.Millisecond), time.Second)):
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // systems is how many tests have a system of the usual kind at the same time.
-var systems = flag.Int("systems", 5, "tests that run beside each other")
+var systems = flag.Int("systems", 4, "tests that run beside each other")
 
 // hostFleet is how many host machines the tests of whole fleets have.
 var hostFleet = flag.Int("hosts", 100, "host machines of a fleet, from 50 on")
@@ -98,7 +98,7 @@ func startCluster(t *testing.T, abilities ...kube.Ability) {
 // newWhole starts a cluster for systems.
 func newWhole(t testing.TB) *core {
 	t.Helper()
-	c := newCore(t, "", kube.Config{Scheduler: true, NodeMonitorGrace: 20 * time.Second})
+	c := newCore(t, "", kube.Config{Scheduler: true, NodeMonitorGrace: 5 * heartbeat})
 	installDefinitions(t, c.Cluster) // of which the operators may come in any order
 	return c
 }

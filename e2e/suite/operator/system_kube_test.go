@@ -154,7 +154,9 @@ func (p *place) options() []shards.Option {
 	case hasty:
 		return []shards.Option{shards.Unbound, shards.DrainTimeout(50 * time.Second)}
 	default:
-		return []shards.Option{shards.Unbound} // who removes a pool shall not wait for the minute to be over
+		// Who removes a pool shall not wait for the minute to be over, and fifty drains at once on a busy box
+		// shall not be cut short.
+		return []shards.Option{shards.Unbound, shards.DrainTimeout(kube.Patience)}
 	}
 }
 
@@ -196,7 +198,7 @@ func instancesOf(t testing.TB, s *shards.Cluster, shard string, size int) []stri
 
 // heartbeat is how often a Node says that it is there: often enough that it is not missed when
 // the box is busy.
-const heartbeat = 4 * time.Second
+const heartbeat = 8 * time.Second
 
 // bootMachines keeps a Node for each machine of the shards that has power.
 func bootMachines(t testing.TB, c *core, s *shards.Cluster, on *ground) {

@@ -102,7 +102,11 @@ func (a *Agent) pause(ctx context.Context, wait time.Duration) {
 // heartbeat renews the Lease, and sets the Node's readiness where somebody else has
 // changed it. A Node that was deleted stays so, as with a kubelet.
 func (a *Agent) heartbeat(ctx context.Context) error {
-	node, err := a.client.CoreV1().Nodes().Get(ctx, a.machine.Name, metav1.GetOptions{})
+	var read metav1.GetOptions
+	if a.lease != nil {
+		read.ResourceVersion = "0" // a Node that has been seen is read from the API server's cache, as a kubelet does
+	}
+	node, err := a.client.CoreV1().Nodes().Get(ctx, a.machine.Name, read)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
