@@ -67,9 +67,7 @@ func (s *Store) Check(id fleet.GroupID, change requests.GroupChange, version *st
 	if err != nil {
 		return Checked{}, refused(err)
 	}
-	grows := &growth{tenant: id.Tenant}
-	defer s.room.grown(grows)
-	if err := s.room.grow(s.opts.Cache, st.cfg, st.file, id, entry, grows); err != nil {
+	if err := s.room.fits(s.opts.Cache, st.cfg, st.file, id, entry); err != nil {
 		return Checked{}, refused(err)
 	}
 	old, known := st.file.Group(id.Tenant, id.Name)

@@ -32,14 +32,27 @@ type growth struct {
 func (r *room) grow(rows *cache.Cache, cfg *effective.Config, file *groupfile.File, id fleet.GroupID, entry groupfile.Entry, g *growth) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	g.by, err = requests.CheckQuota(cfg, file, id.Tenant, id.Name, entry, func(sizes map[string]int) int {
-		return r.machines(rows, id.Tenant, sizes)
-	})
+	g.by, err = r.growth(rows, cfg, file, id, entry)
 	if r.groups == nil {
 		r.groups = map[*growth]bool{}
 	}
 	r.groups[g] = true
 	return err
+}
+
+// fits returns the error that [room.grow] would return, and takes no room.
+func (r *room) fits(rows *cache.Cache, cfg *effective.Config, file *groupfile.File, id fleet.GroupID, entry groupfile.Entry) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, err := r.growth(rows, cfg, file, id, entry)
+	return err
+}
+
+// growth is by how many machines a group grows with an entry. The caller holds mu.
+func (r *room) growth(rows *cache.Cache, cfg *effective.Config, file *groupfile.File, id fleet.GroupID, entry groupfile.Entry) (int, error) {
+	return requests.CheckQuota(cfg, file, id.Tenant, id.Name, entry, func(sizes map[string]int) int {
+		return r.machines(rows, id.Tenant, sizes)
+	})
 }
 
 // grown ends what grow took: the file in force has it, or never will.

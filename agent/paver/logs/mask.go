@@ -86,9 +86,9 @@ func longestRun(text string) (longest int) {
 	return longest
 }
 
-// value is what follows a name: in quotes, whose end may be cut off, or up to the next blank. Quotes after backslashes are of JSON within
-// JSON, and end at others like them.
-const value = `(?:\\+"(?:[^"\\]|\\[^"])*(?:\\*"|$)|"(?:[^"\\]|\\[\s\S])*(?:"|$)|'[^']*(?:'|$)|[^\s,;}"'][^\s,;}"']*)`
+// value is what follows a name: in quotes, whose end may be cut off, or up to the next blank or quote, so that rather a comma too many is
+// masked than the half of a password that has one. Quotes after backslashes are of JSON within JSON, and end at others like them.
+const value = `(?:\\+"(?:[^"\\]|\\[^"])*(?:\\*"|$)|"(?:[^"\\]|\\[\s\S])*(?:"|$)|'[^']*(?:'|$)|[^\s"']+)`
 
 var (
 	begins = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----`)

@@ -21,6 +21,8 @@ func TestMask(t *testing.T) {
 		{"a known secret", "got " + marked + "!", "got " + Masked + "!"},
 		{"a known secret in base64", "got TWFSa0VkU2VDckV0MDEyMzQ1Njc4OQ==", "got " + Masked},
 		{"a name and a value", "login password=hunter2 ok", "login password=" + Masked + " ok"},
+		{"a value with commas", "login password=ab,cd;ef}gh, ok", "login password=" + Masked + " ok"},
+		{"a number", `{"token":12,"pod":"web-1"}`, `{"token":` + Masked + `"pod":"web-1"}`},
 		{"JSON", `{"token":"abc def","pod":"web-1"}`, `{"token":` + Masked + `,"pod":"web-1"}`},
 		{"JSON with an escaped quote", `{"secret":"a\"bc","x":1}`, `{"secret":` + Masked + `,"x":1}`},
 		{"JSON within JSON", `{"body":"{\"api_key\":\"abc\"}"}`, `{"body":"{\"api_key\":` + Masked + `}"}`},
