@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,9 +61,18 @@ type lives struct {
 	hosts    map[string]*nstancev1.MachineState
 	puts     []string
 	repaving map[string]bool
-	most     int // machines that were repaved at once
+	most     int        // machines that were repaved at once
+	prepares background // what hosts prepare in the background; nil: nothing
 	notices  []string
 	builds   errgroup.Group
+}
+
+// background is what hosts prepare in the background, whose methods are called with mu held.
+type background interface {
+	// say adds to what is said of a host.
+	say(id string, m *nstancev1.MachineState)
+	// assigned hears that a machine is to be built from a version.
+	assigned(id string, version int32)
 }
 
 // deaf stands between the controller and the API server: what it answers instead, to questions after a Node.
@@ -120,7 +130,8 @@ func newLives(t *testing.T) *lives {
 	return l
 }
 
-// run starts the controller of node machines as a new process does, which knows nothing, and returns what ends it.
+// run starts the controller of node machines as a new process does, which knows nothing, and returns what ends it: as a
+// process that is killed, of which no request arrives any more.
 func (l *lives) run() (stop func()) {
 	t := l.t
 	t.Helper()
@@ -134,6 +145,8 @@ func (l *lives) run() (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var dead atomic.Bool
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return mortal{next, &dead} })
 	yes := true
 	o := ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: asShipped}
 	o.Controller.SkipNameValidation = &yes
@@ -201,6 +214,7 @@ func (l *lives) run() (stop func()) {
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
+			dead.Store(true)
 			cancel()
 			if err := <-ended; err != nil {
 				t.Error(err)
@@ -230,6 +244,9 @@ func (l *lives) say(id string) {
 	}
 	h := l.hosts[id]
 	said := &nstancev1.MachineState{Connected: l.agents, Status: h.Status, Assignment: h.Assignment}
+	if l.prepares != nil {
+		l.prepares.say(id, said)
+	}
 	l.store.MachineEvent("a", &nstancev1.MachineEvent{InstanceId: id, Type: "machine", Machine: said})
 }
 
@@ -255,6 +272,9 @@ func (l *lives) PutAssignment(_ context.Context, r *nstancev1.PutAssignmentReque
 	h := l.hosts[id]
 	if h.GetAssignment().GetEpoch() >= a.GetEpoch() {
 		return nil
+	}
+	if l.prepares != nil {
+		l.prepares.assigned(id, a.GetConfiguration().GetVersion())
 	}
 	l.puts = append(l.puts, fmt.Sprintf("%s %d", id, a.GetEpoch()))
 	h.Assignment = &nstancev1.AssignmentState{MachineName: a.GetMachineName(), MachineUid: a.GetMachineUid(), Epoch: a.GetEpoch(), Mode: a.GetMode(), Configuration: a.GetConfiguration()}

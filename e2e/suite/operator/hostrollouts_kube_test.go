@@ -38,6 +38,19 @@ type rolled struct {
 // newRolled makes a fleet that runs version 1, and starts the operator.
 func newRolled(t *testing.T, fleet int, strategy *hostsv1.RollingUpdate) (*rolled, []string) {
 	t.Helper()
+	r, ids := newFleet(t, fleet, strategy)
+	r.with = rollsOut(r.lives)
+	r.run()
+	for _, id := range ids {
+		r.await(id, "the controller has seen the fleet", joined(1))
+	}
+	r.began = time.Now()
+	return r, ids
+}
+
+// newFleet makes a fleet that runs version 1, of which no operator knows yet.
+func newFleet(t *testing.T, fleet int, strategy *hostsv1.RollingUpdate) (*rolled, []string) {
+	t.Helper()
 	l := newLives(t)
 	all, err := kube.ClusterAPIDefinitions()
 	if err != nil {
@@ -72,11 +85,6 @@ func newRolled(t *testing.T, fleet int, strategy *hostsv1.RollingUpdate) (*rolle
 	if err := made.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	l.with = rollsOut(l)
-	l.run()
-	for _, id := range ids {
-		l.await(id, "the controller has seen the fleet", joined(1))
-	}
 	return &rolled{l, time.Now()}, ids
 }
 
@@ -109,16 +117,16 @@ func rollsOut(l *lives) func(mgr ctrl.Manager, live client.Client, o controller.
 	}
 }
 
-// away is what the audit log says of a machine that a rollout took: from when it was begun until its next Node was
+// absence is what the audit log says of a machine that a rollout took: from when it was begun until its next Node was
 // ready, and the rollout was done with it.
-type away struct {
+type absence struct {
 	machine    string
 	begun, end time.Time // end is zero: it is still away
 }
 
 // taken reads from the audit log which machines were away when. The first write of a rollout to a machine begins it,
 // the second has its Node deleted, the third ends it.
-func (r *rolled) taken() ([]away, error) {
+func (r *rolled) taken() ([]absence, error) {
 	requests, err := r.cluster.Audit()
 	if err != nil {
 		return nil, err
@@ -130,10 +138,10 @@ func (r *rolled) taken() ([]away, error) {
 			writes[q.Name] = append(writes[q.Name], q.Time)
 		}
 	}
-	var all []away
+	var all []absence
 	for machine, at := range writes {
 		for i := 0; i < len(at); i += 3 {
-			a := away{machine: machine, begun: at[i]}
+			a := absence{machine: machine, begun: at[i]}
 			if i+2 < len(at) {
 				a.end = at[i+2]
 			}
@@ -155,7 +163,7 @@ func (r *rolled) deleted() (at []time.Time, err error) {
 }
 
 // most is how many machines were away at once.
-func most(all []away) (n int) {
+func most(all []absence) (n int) {
 	type edge struct {
 		at time.Time
 		by int
@@ -179,6 +187,21 @@ func most(all []away) (n int) {
 		n = max(n, is)
 	}
 	return n
+}
+
+// awaitCondition waits for a condition of the configuration, with a reason.
+func (w *hostWorld) awaitCondition(t *testing.T, condition, reason string) {
+	t.Helper()
+	kube.Await(t, condition+" "+reason, func(ctx context.Context) error {
+		c := &hostsv1.MachineConfiguration{}
+		if err := w.admin.Get(ctx, client.ObjectKey{Name: "gpu"}, c); err != nil {
+			return err
+		}
+		if is := meta.FindStatusCondition(c.Status.Conditions, condition); is == nil || is.Reason != reason {
+			return fmt.Errorf("%+v", is)
+		}
+		return nil
+	})
 }
 
 // awaitRollout waits for a condition of the configuration, with a reason.
@@ -253,7 +276,7 @@ func (r *rolled) check(t *testing.T, ids []string, version int32, budget, fleet 
 			return m.Status.Configuration.Applied.Version == version && m.Status.Rollout == nil
 		})
 	}
-	var all []away
+	var all []absence
 	kube.Await(t, "all writes are in the audit log", func(context.Context) (err error) {
 		if all, err = r.taken(); err == nil && len(all) < fleet {
 			err = fmt.Errorf("there are %d", len(all))

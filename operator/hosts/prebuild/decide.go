@@ -20,6 +20,8 @@ const (
 	Longest = 30 * time.Minute
 	// Resync is how long what is prepared is left alone at most.
 	Resync = time.Minute
+	// Again is when a host is told again to stop that goes on.
+	Again = 10 * time.Second
 )
 
 // Input is all that a decision follows from.
@@ -28,6 +30,8 @@ type Input struct {
 	MaxConcurrent int
 	// Paused: nothing is begun, because the configuration is paused.
 	Paused bool
+	// Settle is how long after the last edit nothing is begun; 0: [Settle].
+	Settle time.Duration
 	// Target is the newest version; its zero value: there is none. Synced: it holds the template that the configuration
 	// has. Edited is when it was first seen.
 	Target hostsv1.VersionReference
@@ -48,7 +52,9 @@ type Machine struct {
 	Waits string
 	// Failed is the version whose repave was given up last; zero: none was.
 	Failed hostsv1.VersionReference
-	Host   Host
+	// Stray: its host prepares something, or is to by its shard, and its status says of nothing that it is being prepared.
+	Stray bool
+	Host  Host
 }
 
 // Host is what the shard knows of a host.
@@ -65,6 +71,13 @@ type Host struct {
 	Mode    hostsv1.PrebuildMode
 	State   hostsv1.PrebuildState
 	Message string
+	// Withdrawn is when the shard last took that it is to prepare nothing; zero: not since it was asked.
+	Withdrawn time.Time
+}
+
+// works is whether a host is known to prepare something, or to be about to.
+func (h *Host) works() bool {
+	return h.Known && h.Connected && (h.Asked != "" || h.Version.Version != 0 && !h.State.Over())
 }
 
 // Action is what a step does.
@@ -78,7 +91,7 @@ const (
 	Fail        Action = "fail"        // write why it is not
 	TimeOut     Action = "timeout"     // the same, and take back what was asked of the host
 	Unsupported Action = "unsupported" // write that the host cannot
-	Withdraw    Action = "withdraw"    // take back what was asked, write that nothing is prepared
+	Withdraw    Action = "withdraw"    // take back what was asked; the status stays as it is until the host has stopped
 	Clear       Action = "clear"       // write that nothing is prepared
 )
 
@@ -98,7 +111,8 @@ type Decision struct {
 	// True, Reason and Message are those of condition Prebuilt; an empty reason: there is nothing to say.
 	True            bool
 	Reason, Message string
-	// Running is how many machines are prepared at once when the steps are carried out.
+	// Running is how many machines are prepared at once when the steps are carried out, by what their status or their
+	// hosts say.
 	Running int
 	// After is when to decide again at the latest; zero: when something changes.
 	After time.Duration
@@ -152,8 +166,15 @@ func (d *decision) wait(after time.Duration) {
 // goOn takes a preparation further that was begun, and counts those that run.
 func (d *decision) goOn(m *Machine) {
 	p := m.Prebuild
-	if p == nil || p.State.Over() {
-		if p != nil && !d.wanted(m) {
+	switch {
+	case d.strays(m):
+		d.Running++
+		d.withdraw(m, "its host goes on with what is no longer to be prepared on it")
+		return
+	case p == nil:
+		return
+	case p.State.Over():
+		if !d.wanted(m) {
 			d.step(m, Clear, nil, "version %d of %s is no longer to be prepared on it", p.Version, p.Name)
 		}
 		return
@@ -161,11 +182,8 @@ func (d *decision) goOn(m *Machine) {
 	ends, said := end(p), m.Host.Known && same(m.Host.Version, p.VersionReference) && m.Host.Mode == p.Mode
 	late := !d.now.Before(ends)
 	switch {
-	case !d.wanted(m) && m.Host.Connected:
-		d.step(m, Withdraw, nil, "version %d of %s is no longer to be prepared on it", p.Version, p.Name)
-		return
-	case !d.wanted(m) && late: // nobody can ask its host to stop
-		d.step(m, Clear, nil, "version %d of %s is no longer to be prepared on it", p.Version, p.Name)
+	case !d.wanted(m):
+		d.unwanted(m, said, late)
 		return
 	case said && m.Host.State == hostsv1.PrebuildDone:
 		d.step(m, Finish, over(p, hostsv1.PrebuildDone, "", d.now), "its host has prepared version %d", p.Version)
@@ -176,16 +194,50 @@ func (d *decision) goOn(m *Machine) {
 	case late:
 		why := unfinished(m)
 		d.step(m, TimeOut, over(p, hostsv1.PrebuildFailed, why, d.now), "%s", why)
+		if m.Stray = m.Host.works(); m.Stray { // until it has stopped
+			d.Running++
+		}
 		return
 	case m.Host.Known && m.Host.Connected && !m.Host.Prebuilds:
 		d.step(m, Unsupported, over(p, hostsv1.PrebuildUnsupported, unable, d.now), "%s", unable)
 		return
-	case d.wanted(m) && m.Waits == "" && m.Host.Known && m.Host.Connected && m.Host.Asked != string(p.Hash) && !said:
+	case m.Waits == "" && m.Host.Known && m.Host.Connected && m.Host.Asked != string(p.Hash) && !said:
 		d.step(m, Ask, p, "the leader of its shard does not know of it")
 	}
 	d.wait(ends.Sub(d.now))
 	d.running = append(d.running, m.Name)
 	d.Running++
+}
+
+// unwanted ends a preparation that is no longer wanted. It counts until its host has stopped, or must have.
+func (d *decision) unwanted(m *Machine, said, late bool) {
+	p, h := m.Prebuild, &m.Host
+	stopped := said && h.State.Over() || !h.Withdrawn.IsZero() && h.Known && h.Connected && !h.works()
+	if stopped || late && !h.works() {
+		d.step(m, Clear, nil, "version %d of %s is no longer to be prepared on it", p.Version, p.Name)
+		return
+	}
+	if h.Connected {
+		d.withdraw(m, fmt.Sprintf("version %d of %s is no longer to be prepared on it", p.Version, p.Name))
+	}
+	d.wait(end(p).Sub(d.now))
+	d.Running++
+}
+
+// withdraw has a host told to stop, and told again while it goes on.
+func (d *decision) withdraw(m *Machine, why string) {
+	if again := m.Host.Withdrawn.Add(Again).Sub(d.now); !m.Host.Withdrawn.IsZero() && again > 0 {
+		d.wait(again)
+		return
+	}
+	d.step(m, Withdraw, m.Prebuild, "%s", why)
+}
+
+// strays is whether a host works that nobody counts by the machine's status. What was given up half an hour ago is not
+// counted any more, so a host that does not stop keeps no place for ever.
+func (d *decision) strays(m *Machine) bool {
+	p := m.Prebuild
+	return m.Stray && (p == nil || p.FinishedAt == nil || d.now.Before(p.FinishedAt.Add(Longest)))
 }
 
 // unfinished says of a machine whose time is over what its host says.
@@ -207,7 +259,8 @@ func (d *decision) wanted(m *Machine) bool {
 
 // general says why nothing is begun; empty: something may be.
 func (d *decision) general() string {
-	settled := d.in.Edited.Add(Settle)
+	settle := cmp.Or(d.in.Settle, Settle)
+	settled := d.in.Edited.Add(settle)
 	switch {
 	case !On(d.in.Mode), d.in.Target.Version == 0:
 		return "nothing is to be prepared"
@@ -217,7 +270,7 @@ func (d *decision) general() string {
 		return "the newest version does not hold the template yet"
 	case d.now.Before(settled):
 		d.wait(settled.Sub(d.now))
-		return fmt.Sprintf("the template was edited less than %s ago", Settle)
+		return fmt.Sprintf("the template was edited less than %s ago", settle)
 	}
 	return ""
 }
@@ -227,8 +280,8 @@ func (d *decision) begin(m *Machine, general string) {
 	switch p := m.Prebuild; {
 	case !On(d.in.Mode) || !m.Follows || !m.Outdated:
 		return
-	case p != nil && !d.wanted(m): // what is prepared is in the way, and was not withdrawn
-		d.waiting++
+	case p != nil && !d.wanted(m): // its host has not stopped yet
+		d.waits(m, fmt.Sprintf("version %d of %s is no longer to be prepared on it, and its host has not stopped yet", p.Version, p.Name))
 		return
 	case p != nil && p.State == hostsv1.PrebuildRunning:
 		return
@@ -246,6 +299,8 @@ func (d *decision) begin(m *Machine, general string) {
 		why = fmt.Sprintf("its repave to version %d was given up", d.in.Target.Version)
 	case m.Waits != "":
 		why = m.Waits
+	case m.Stray:
+		why = "its host goes on with what is no longer to be prepared on it"
 	case !m.Host.Known || !m.Host.Connected:
 		why = "its host has not reported"
 	case !m.Host.Prebuilds:
@@ -257,16 +312,22 @@ func (d *decision) begin(m *Machine, general string) {
 		why = fmt.Sprintf("%d machines are being prepared, and maxConcurrent is %d", d.Running, d.in.MaxConcurrent)
 	}
 	if why != "" {
-		d.waiting++
-		if d.stuck == "" {
-			d.stuck = m.Name + ": " + why
-		}
+		d.waits(m, why)
 		return
 	}
 	d.Running++
 	d.running = append(d.running, m.Name)
+	d.Steps = slices.DeleteFunc(d.Steps, func(s Step) bool { return s.Machine == m.Name }) // what clears it: this one does
 	d.step(m, Begin, d.fresh(), "version %d is the newest; %d of %d machines are being prepared then", d.in.Target.Version, d.Running, d.in.MaxConcurrent)
 	d.wait(Longest)
+}
+
+// waits counts a machine that is not begun.
+func (d *decision) waits(m *Machine, why string) {
+	d.waiting++
+	if d.stuck == "" {
+		d.stuck = m.Name + ": " + why
+	}
 }
 
 // fresh is a preparation that begins now.

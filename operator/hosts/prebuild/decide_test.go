@@ -30,7 +30,7 @@ func running(n int32, since time.Duration) *hostsv1.MachinePrebuild {
 
 func is(state hostsv1.PrebuildState) *hostsv1.MachinePrebuild {
 	p := running(2, 10*time.Minute)
-	p.State, p.Message = state, "bad digest"
+	p.State, p.Message, p.FinishedAt = state, "bad digest", ago(time.Minute)
 	return p
 }
 
@@ -47,6 +47,30 @@ func says(n int32, state hostsv1.PrebuildState) func(*prebuild.Host) {
 	return func(h *prebuild.Host) {
 		h.Version, h.Mode, h.State, h.Message, h.Asked = version(n), hostsv1.PrebuildSlot, state, "layer 2", string(version(n).Hash)
 	}
+}
+
+// withdrawn is a host whose shard has taken that it is to prepare nothing.
+func withdrawn(h prebuild.Host) prebuild.Host {
+	h.Asked, h.Withdrawn = "", now.Add(-time.Second)
+	return h
+}
+
+// longAgo is a host whose shard has taken that a while ago.
+func longAgo(h prebuild.Host) prebuild.Host {
+	h.Withdrawn = now.Add(-prebuild.Again)
+	return h
+}
+
+// stray is a machine whose host works although its status says of nothing that it is prepared.
+func stray(m prebuild.Machine) prebuild.Machine {
+	m.Stray = true
+	return m
+}
+
+// old is a preparation that ended half an hour ago.
+func old(p *hostsv1.MachinePrebuild) *hostsv1.MachinePrebuild {
+	p.FinishedAt = ago(prebuild.Longest)
+	return p
 }
 
 func machine(name string, change func(*prebuild.Machine)) prebuild.Machine {
@@ -112,12 +136,23 @@ func TestM64_Decide(t *testing.T) {
 		{"silent hosts count", input(machine("a", with(running(2, 1), prebuild.Host{})), machine("b", with(running(2, 1), prebuild.Host{})), machine("c", nil)), nil, "", "Preparing"},
 		{"all is prepared", input(machine("a", with(is(hostsv1.PrebuildDone), able(nil)))), nil, "", "Prepared"},
 		{"what failed is not tried again", input(machine("a", with(is(hostsv1.PrebuildFailed), able(nil)))), nil, "", "PrebuildFailed"},
-		{"the next version", input(machine("a", with(is(hostsv1.PrebuildDone), able(nil)))), func(in *prebuild.Input) { in.Target = version(3) }, "clear a nothing, begin a Running", "Preparing"},
-		{"while the one before is being prepared", input(machine("a", with(running(2, 1), able(nil)))), func(in *prebuild.Input) { in.Target = version(3) }, "withdraw a nothing, begin a Running", "Preparing"},
-		{"on a host that cannot be told", input(machine("a", with(running(2, 1), prebuild.Host{}))), func(in *prebuild.Input) { in.Target = version(3) }, "", "Preparing"},
+		{"the next version", input(machine("a", with(is(hostsv1.PrebuildDone), able(nil)))), func(in *prebuild.Input) { in.Target = version(3) }, "begin a Running", "Preparing"},
+		{"while the one before is being prepared", input(machine("a", with(running(2, 1), able(nil)))), func(in *prebuild.Input) { in.Target = version(3) }, "withdraw a Running", "Blocked"},
+		{"which counts until its host has stopped", input(machine("a", with(running(2, 1), able(says(2, hostsv1.PrebuildRunning)))), machine("b", with(running(2, 1), able(says(2, hostsv1.PrebuildRunning)))), machine("c", nil)), func(in *prebuild.Input) { in.Target = version(3) }, "withdraw a Running, withdraw b Running", "Blocked"},
+		{"its shard has taken that, and it has not stopped", input(machine("a", with(running(2, 1), withdrawn(able(says(2, hostsv1.PrebuildRunning)))))), func(in *prebuild.Input) { in.Target = version(3) }, "", "Blocked"},
+		{"it is told again", input(machine("a", with(running(2, 1), longAgo(withdrawn(able(says(2, hostsv1.PrebuildRunning))))))), func(in *prebuild.Input) { in.Target = version(3) }, "withdraw a Running", "Blocked"},
+		{"it has stopped", input(machine("a", with(running(2, 1), withdrawn(able(nil))))), func(in *prebuild.Input) { in.Target = version(3) }, "begin a Running", "Preparing"},
+		{"it was done before it was told", input(machine("a", with(running(2, 1), able(says(2, hostsv1.PrebuildDone))))), func(in *prebuild.Input) { in.Target = version(3) }, "begin a Running", "Preparing"},
+		{"it does not stop in half an hour", input(machine("a", with(running(2, prebuild.Longest), able(says(2, hostsv1.PrebuildRunning))))), func(in *prebuild.Input) { in.Target = version(3) }, "withdraw a Running", "Blocked"},
+		{"what nobody knows of counts, and is withdrawn", input(stray(machine("a", func(m *prebuild.Machine) { m.Host = able(says(1, hostsv1.PrebuildRunning)) })), machine("b", nil), machine("c", nil)), nil, "withdraw a nothing, begin b Running", "Preparing"},
+		{"what was given up goes on, and counts", input(stray(machine("a", with(is(hostsv1.PrebuildFailed), able(says(2, hostsv1.PrebuildRunning))))), machine("b", nil), machine("c", nil)), nil, "withdraw a Failed, begin b Running", "Preparing"},
+		{"half an hour on, no longer", input(stray(machine("a", with(old(is(hostsv1.PrebuildFailed)), able(says(2, hostsv1.PrebuildRunning))))), machine("b", nil), machine("c", nil)), nil, "begin b Running, begin c Running", "Preparing"},
+		{"what has gone on for half an hour counts", input(machine("a", with(running(2, prebuild.Longest), able(says(2, hostsv1.PrebuildRunning)))), machine("b", with(running(2, 1), able(says(2, hostsv1.PrebuildRunning)))), machine("c", nil)), nil, "timeout a Failed", "Preparing"},
+		{"on a host that cannot be told", input(machine("a", with(running(2, 1), prebuild.Host{}))), func(in *prebuild.Input) { in.Target = version(3) }, "", "Blocked"},
 		{"until it must have ended", input(machine("a", with(running(2, prebuild.Longest), prebuild.Host{}))), func(in *prebuild.Input) { in.Target = version(3) }, "clear a nothing", "Blocked"},
-		{"another mode", input(machine("a", with(is(hostsv1.PrebuildDone), able(nil)))), func(in *prebuild.Input) { in.Mode = hostsv1.PrebuildImages }, "clear a nothing, begin a Running", "Preparing"},
-		{"switched off meanwhile", input(machine("a", with(running(2, 1), able(nil)))), func(in *prebuild.Input) { in.Mode = hostsv1.PrebuildOff }, "withdraw a nothing", ""},
+		{"another mode", input(machine("a", with(is(hostsv1.PrebuildDone), able(nil)))), func(in *prebuild.Input) { in.Mode = hostsv1.PrebuildImages }, "begin a Running", "Preparing"},
+		{"switched off meanwhile", input(machine("a", with(running(2, 1), able(nil)))), func(in *prebuild.Input) { in.Mode = hostsv1.PrebuildOff }, "withdraw a Running", ""},
+		{"and it has stopped", input(machine("a", with(running(2, 1), withdrawn(able(nil))))), func(in *prebuild.Input) { in.Mode = hostsv1.PrebuildOff }, "clear a nothing", ""},
 		{"it runs the version", input(machine("a", func(m *prebuild.Machine) { m.Prebuild, m.Outdated = is(hostsv1.PrebuildDone), false })), nil, "clear a nothing", "Prepared"},
 		{"paused meanwhile: what was begun ends", input(machine("a", with(running(2, 1), able(says(2, hostsv1.PrebuildDone)))), machine("b", nil)), func(in *prebuild.Input) { in.Paused = true }, "finish a Done", "ConfigurationPaused"},
 	} {

@@ -10,6 +10,9 @@
 //
 //   - The bound counts machines whose status says Running. So that is written before a host is asked, and a caller
 //     that reads from a cache adds what it has written itself.
-//   - A preparation ends in [Longest] at the latest: it is withdrawn then, and its place is free. So a rollout waits for
-//     one machine no longer than that, and for none that could not be prepared.
+//   - What is withdrawn counts until its host says that it has stopped: a shard that cannot be told, or a leader that forgets,
+//     leaves a host at work. So does a host of which nobody knows why it works (Stray). A caller says with
+//     [Host.Withdrawn] that the shard has taken a withdrawal.
+//   - A preparation ends in [Longest] at the latest: it is withdrawn then, and a rollout waits for it no longer. Its place is
+//     free when its host has stopped, as far as that is heard from; of a silent one, at once.
 package prebuild

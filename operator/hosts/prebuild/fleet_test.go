@@ -12,15 +12,22 @@ import (
 
 // agent is the host of a machine as the fleet's test has it.
 type agent struct {
-	downloads bool
-	ends      time.Time // of the download
+	downloads hostsv1.VersionReference // zero: nothing
+	ends      time.Time                // of the download
 	fails     bool
 	silent    time.Time // it is not connected until then
+	deaf      time.Time // it is, and its shard cannot be told anything until then
+	withdrawn time.Time // when its shard has taken that it is to prepare nothing
+}
+
+// works is whether it downloads.
+func (a *agent) works(clock time.Time) bool {
+	return a.downloads.Version != 0 && clock.Before(a.ends)
 }
 
 // M64, M95: 500 machines are prepared with 10 downloads at once at most, and as many while there is enough to do, whatever is
-// late: hosts fail, hang and fall silent at random, and a version is edited away in the middle. In the end each is
-// prepared or was given up, and a rollout waits for none.
+// late: hosts fail, hang and fall silent at random, a version is edited away in the middle, and shards cannot be told, that
+// it is withdrawn neither. In the end each is prepared or was given up, and a rollout waits for none.
 func TestM64_M95_500Machines(t *testing.T) {
 	const machines, most = 500, 10
 	for seed := range uint64(3) {
@@ -40,6 +47,11 @@ func TestM64_M95_500Machines(t *testing.T) {
 			clock = clock.Add(15 * time.Second)
 			if pass == 400 {
 				newest, edited = 3, clock
+				for i := range agents {
+					if r.IntN(2) == 0 {
+						agents[i].deaf = clock.Add(5 * time.Minute)
+					}
+				}
 			}
 			in := prebuild.Input{Mode: hostsv1.PrebuildImages, MaxConcurrent: most, Target: version(newest), Synced: true, Edited: edited}
 			for name, i := range names {
@@ -49,13 +61,16 @@ func TestM64_M95_500Machines(t *testing.T) {
 			for _, s := range d.Steps {
 				i := names[s.Machine]
 				status[i] = s.Prebuild
-				agents[i].takes(s.Action, r, clock)
+				agents[i].takes(s, r, clock)
 			}
 			downloads := 0
 			for i := range agents {
 				a := &agents[i]
-				if a.downloads && clock.Before(a.ends) {
+				if a.works(clock) {
 					downloads++
+				}
+				if r.IntN(20_000) == 0 {
+					a.deaf = clock.Add(time.Duration(r.IntN(20)) * time.Minute)
 				}
 				if r.IntN(20_000) == 0 {
 					a.silent = clock.Add(time.Duration(r.IntN(20)) * time.Minute)
@@ -92,37 +107,35 @@ func seen(name string, p *hostsv1.MachinePrebuild, a *agent, clock time.Time) pr
 		m.Waits = "its agent is not connected"
 		return m
 	}
-	m.Host = prebuild.Host{Known: true, Connected: true, Prebuilds: true}
-	if p == nil || !a.downloads {
+	m.Host = prebuild.Host{Known: true, Connected: true, Prebuilds: true, Withdrawn: a.withdrawn}
+	if a.downloads.Version == 0 {
 		return m
 	}
-	m.Host.Version, m.Host.Mode, m.Host.State, m.Host.Asked = p.VersionReference, p.Mode, hostsv1.PrebuildRunning, string(p.Hash)
-	if !clock.Before(a.ends) {
+	m.Host.Version, m.Host.Mode, m.Host.State, m.Host.Asked = a.downloads, hostsv1.PrebuildImages, hostsv1.PrebuildRunning, string(a.downloads.Hash)
+	if !a.works(clock) {
 		m.Host.State, m.Host.Asked = hostsv1.PrebuildDone, ""
 		if a.fails {
 			m.Host.State, m.Host.Message = hostsv1.PrebuildFailed, "bad digest"
 		}
 	}
+	m.Stray = (p == nil || p.State.Over()) && a.works(clock)
 	return m
 }
 
 // takes has a host do what a step asks of it. One that does not hear goes on.
-func (a *agent) takes(action prebuild.Action, r *rand.Rand, clock time.Time) {
-	hears := !clock.Before(a.silent)
-	switch action {
+func (a *agent) takes(s prebuild.Step, r *rand.Rand, clock time.Time) {
+	if clock.Before(a.silent) || clock.Before(a.deaf) {
+		return
+	}
+	switch s.Action {
 	case prebuild.Begin, prebuild.Ask:
-		if !hears {
-			return
-		}
-		*a = agent{downloads: true, ends: clock.Add(time.Duration(1+r.IntN(8)) * time.Minute), fails: r.IntN(30) == 0, silent: a.silent}
-		if r.IntN(50) == 0 {
-			a.ends = clock.Add(29 * time.Minute) // it hangs, and ends before what it was asked for is given up
+		last := s.Prebuild.StartedAt.Add(29 * time.Minute) // also one that hangs ends before what it was asked for is given up
+		a.downloads, a.ends, a.fails, a.withdrawn = s.Prebuild.VersionReference, clock.Add(time.Duration(1+r.IntN(8))*time.Minute), r.IntN(30) == 0, time.Time{}
+		if r.IntN(50) == 0 || a.ends.After(last) {
+			a.ends = last
 		}
 	case prebuild.Withdraw, prebuild.TimeOut:
-		if hears {
-			*a = agent{silent: a.silent}
-		}
+		a.downloads, a.withdrawn = hostsv1.VersionReference{}, clock
 	case prebuild.Finish, prebuild.Fail, prebuild.Unsupported, prebuild.Clear:
-		*a = agent{silent: a.silent}
 	}
 }

@@ -73,6 +73,7 @@ func machineOf(m *hostsv1.HostMachine, c *hostsv1.MachineConfiguration, target h
 		is.Failed = s.Assigned.VersionReference
 	}
 	is.Waits = waits(m)
+	is.Stray = (m.Status.Prebuild == nil || m.Status.Prebuild.State.Over()) && is.Host.works()
 	return is
 }
 
@@ -86,6 +87,8 @@ func waits(m *hostsv1.HostMachine) string {
 		return "its host is no instance of a shard"
 	case m.Status.Prebuild != nil && s != nil && s.Desired != nil && m.Status.Prebuild.Name != s.Desired.Name && m.Status.Prebuild.State == hostsv1.PrebuildRunning:
 		return fmt.Sprintf("version %d of %s is being prepared on it", m.Status.Prebuild.Version, m.Status.Prebuild.Name)
+	case m.Status.Rollout != nil && m.Status.Rollout.Stage.Begun():
+		return fmt.Sprintf("a rollout brings it to version %d", m.Status.Rollout.Version)
 	case s == nil || s.Applied == nil || m.Status.NodeRef == nil || m.Status.NodeRef.UID == "":
 		return "no Node of it has joined"
 	case s.Assigned != nil && !same(s.Assigned.VersionReference, s.Applied.VersionReference) && !meta.IsStatusConditionTrue(m.Status.Conditions, hostsv1.ConditionRepaveFailed):

@@ -33,8 +33,11 @@ func (r *Reconciler) carryOut(ctx context.Context, s *seen, w *work, step prebui
 		again, err = r.ask(ctx, w, m, step.Prebuild)
 	case prebuild.Ask:
 		again, err = r.ask(ctx, w, m, step.Prebuild)
-	case prebuild.Withdraw, prebuild.TimeOut:
-		r.withdraw(ctx, m)
+	case prebuild.Withdraw:
+		r.withdraw(ctx, w, m)
+		again = prebuild.Again
+	case prebuild.TimeOut:
+		r.withdraw(ctx, w, m)
 		err = r.write(ctx, w, m, step.Prebuild, false)
 	case prebuild.Finish, prebuild.Fail, prebuild.Unsupported, prebuild.Clear:
 		err = r.write(ctx, w, m, step.Prebuild, false)
@@ -70,6 +73,7 @@ func (r *Reconciler) ask(ctx context.Context, w *work, m *hostsv1.HostMachine, o
 	if request.Prebuild, err = assignment.Prebuild(m, of, content, r.group(m), r.opts.API(ctx), secrets); err != nil {
 		return 0, fmt.Errorf("prepare version %d of %s on HostMachine %s: %w", of.Version, of.Name, m.Name, err)
 	}
+	delete(w.withdrew, m.Name)
 	err = server.PutPrebuild(ctx, request)
 	switch class := shards.ClassOf(err); {
 	case err == nil:
@@ -88,20 +92,23 @@ func (r *Reconciler) ask(ctx context.Context, w *work, m *hostsv1.HostMachine, o
 	return 0, fmt.Errorf("prepare version %d of %s on HostMachine %s: %w", of.Version, of.Name, m.Name, err)
 }
 
-// withdraw takes back what the host of a machine was asked for. Where it cannot be reached it stays, as its downloads end
-// by themselves.
-func (r *Reconciler) withdraw(ctx context.Context, m *hostsv1.HostMachine) {
+// withdraw takes back what the host of a machine was asked for. Where its shard cannot be told the host goes on: it counts,
+// and is told later.
+func (r *Reconciler) withdraw(ctx context.Context, w *work, m *hostsv1.HostMachine) {
 	if m.Spec.Instance == nil {
 		return
 	}
+	delete(w.withdrew, m.Name)
 	server, connected := r.opts.Server(string(m.Spec.Instance.Shard))
 	err := errors.New("its shard is not connected")
 	if connected {
 		err = server.PutPrebuild(ctx, &nstancev1.PutPrebuildRequest{InstanceId: string(m.Spec.Instance.ID)})
 	}
 	if err != nil {
-		r.opts.Log.InfoContext(ctx, "prebuild not withdrawn", "machine", m.Name, "error", err)
+		r.opts.Log.InfoContext(ctx, "prebuild not withdrawn", "machine", m.Name, "error", err, "retry_in", prebuild.Again.String())
+		return
 	}
+	w.withdrew[m.Name] = r.opts.Now()
 }
 
 // secrets reads the pull secret of the machine's image.

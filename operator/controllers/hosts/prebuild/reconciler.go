@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ type Server interface {
 	PutPrebuild(ctx context.Context, req *nstancev1.PutPrebuildRequest) error
 }
 
-// Options are the surroundings of a Reconciler; all are required, but for Count.
+// Options are the surroundings of a Reconciler; all are required, but for Settle and Count.
 type Options struct {
 	// Client reads from a cache and writes; Live reads from the API server, Secrets of the operator's namespace too.
 	Client    client.Client
@@ -43,6 +44,8 @@ type Options struct {
 	Events events.EventRecorder
 	Log    *slog.Logger
 	Now    func() time.Time
+	// Settle is how long after the last edit of a template nothing is prepared; 0: [prebuild.Settle].
+	Settle time.Duration
 	// Count hears how the preparation of a machine ended: Done, Failed, TimedOut or Unsupported; nil: nobody does.
 	Count func(result string)
 }
@@ -61,6 +64,8 @@ type work struct {
 	// asked: the API server itself was asked for all machines, and what this process has written since is in wrote.
 	asked bool
 	wrote map[string]written // by machine
+	// withdrew is when the shard of a machine has last taken that its host is to prepare nothing, since it was asked.
+	withdrew map[string]time.Time
 	// target is the newest version as it was last seen, and edited since when.
 	target hostsv1.VersionReference
 	edited time.Time
@@ -97,7 +102,7 @@ func (r *Reconciler) workOn(name string) *work {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.work[name] == nil {
-		r.work[name] = &work{wrote: map[string]written{}}
+		r.work[name] = &work{wrote: map[string]written{}, withdrew: map[string]time.Time{}}
 	}
 	return r.work[name]
 }
@@ -173,12 +178,18 @@ func (r *Reconciler) observe(ctx context.Context, name string, w *work, live boo
 			return nil, fmt.Errorf("list the versions of MachineConfiguration %s: %w", name, err)
 		}
 	}
-	s.in = prebuild.Observe(s.configuration, all.Items, list, r.host, func(target hostsv1.VersionReference) time.Time {
+	s.in = prebuild.Observe(s.configuration, all.Items, list, func(m *hostsv1.HostMachine) prebuild.Host {
+		h := r.host(m)
+		h.Withdrawn = w.withdrew[m.Name]
+		return h
+	}, func(target hostsv1.VersionReference) time.Time {
 		if w.target != target {
 			w.target, w.edited = target, r.opts.Now()
 		}
 		return w.edited
 	})
+	s.in.Settle = r.opts.Settle
+	maps.DeleteFunc(w.withdrew, func(name string, _ time.Time) bool { return s.machines[name] == nil })
 	return s, nil
 }
 

@@ -46,6 +46,7 @@ type world struct {
 	ends   map[string]time.Time               // by instance: when its download ends
 	hangs  map[string]bool                    // instances whose downloads do not end
 	bad    map[string]bool                    // instances whose downloads fail
+	deaf   map[string]bool                    // instances whose shard cannot be told anything
 	failed error                              // of calls to the shard
 	most   int                                // downloads at once
 	puts   int
@@ -61,7 +62,7 @@ func run(t *testing.T, machines int, mode hostsv1.PrebuildMode, most int32, test
 	testworld.Run(t, nil, func(t *testing.T, tw *testworld.World) {
 		w := &world{
 			t: t, after: tw.After, reports: reports.New(), counts: map[string]int{}, locked: map[int32]bool{}, hosts: map[string]*nstancev1.MachineState{},
-			ends: map[string]time.Time{}, hangs: map[string]bool{}, bad: map[string]bool{},
+			ends: map[string]time.Time{}, hangs: map[string]bool{}, bad: map[string]bool{}, deaf: map[string]bool{},
 		}
 		w.api = testworld.NewClientBuilder(t).Build()
 		w.must(w.api.Create(t.Context(), &corev1.Secret{
@@ -171,6 +172,9 @@ func (w *world) PutPrebuild(_ context.Context, r *nstancev1.PutPrebuildRequest) 
 		return w.failed
 	}
 	id, p := r.GetInstanceId(), r.GetPrebuild()
+	if w.deaf[id] {
+		return &shards.Error{Shard: "a", Method: "PutPrebuild", Class: shards.Unavailable, Err: status.Error(codes.Unavailable, "away")}
+	}
 	s := proto.CloneOf(w.hosts[id])
 	delete(w.ends, id)
 	if p == nil {
@@ -316,6 +320,66 @@ func TestM64_TheShard(t *testing.T) {
 	})
 }
 
+// M64: what is withdrawn and cannot be told goes on, and counts until its host has stopped or is done: nobody else takes its
+// place, also after a restart of the operator.
+func TestM64_AWithdrawalThatDoesNotArrive(t *testing.T) {
+	run(t, 4, hostsv1.PrebuildImages, 2, func(w *world) {
+		w.hangs["m000"], w.hangs["m001"] = true, true
+		w.pass(90 * time.Second)
+		if len(w.ends) != 2 {
+			t.Fatalf("%d download", len(w.ends))
+		}
+		w.deaf["m000"], w.deaf["m001"] = true, true
+		w.version(3)
+		w.pass(5 * time.Minute)
+		w.restart()
+		w.pass(5 * time.Minute)
+		if w.puts != 2 || len(w.ends) != 2 || w.says() != "False Blocked" {
+			t.Errorf("%d were asked, %d download; %s", w.puts, len(w.ends), w.says())
+		}
+		w.hangs = map[string]bool{}
+		delete(w.deaf, "m000")
+		w.ends["m001"] = time.Now() // it is done with what nobody wants any more
+		w.pass(10 * time.Minute)
+		delete(w.deaf, "m001")
+		w.pass(20 * time.Minute)
+		if got := w.states(); w.most != 2 || w.puts < 6 || got[hostsv1.PrebuildDone] != 4 || w.says() != "True Prepared" {
+			t.Errorf("%d at once, %d were asked, %v; %s", w.most, w.puts, got, w.says())
+		}
+	})
+}
+
+// M64: a host works of which nobody knows why: it was told by a leader of before, or its machine was made anew. It is told to stop,
+// and counts until it has; of one that was given up and cannot be told to stop the same holds.
+func TestM64_AHostThatNobodyHasAsked(t *testing.T) {
+	run(t, 3, hostsv1.PrebuildImages, 1, func(w *world) {
+		w.hangs["m000"] = true
+		w.pass(90 * time.Second)
+		m := &hostsv1.HostMachine{}
+		w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "m000"}, m))
+		m.Status.Prebuild = nil
+		w.must(w.api.Status().Update(t.Context(), m))
+		w.deaf["m000"] = true
+		w.restart()
+		w.pass(5 * time.Minute)
+		if w.puts != 1 || len(w.ends) != 1 {
+			t.Errorf("%d were asked, %d download", w.puts, len(w.ends))
+		}
+		delete(w.deaf, "m000")
+		w.pass(5 * time.Minute)
+		w.deaf["m000"] = true // which is begun first, and hangs again
+		w.pass(40 * time.Minute)
+		if got := w.states(); got[hostsv1.PrebuildFailed] != 1 || w.puts != 2 {
+			t.Errorf("%v, %d were asked: one that goes on is not counted", got, w.puts)
+		}
+		delete(w.deaf, "m000")
+		w.pass(10 * time.Minute)
+		if got := w.states(); w.most != 1 || got[hostsv1.PrebuildFailed] != 1 || got[hostsv1.PrebuildDone] != 2 {
+			t.Errorf("%d at once, %v", w.most, got)
+		}
+	})
+}
+
 // forget has the shard get another leader, which knows of nothing that hosts are to prepare. Every other one of the
 // messages that were on their way is lost with the leader of before.
 func (w *world) forget() {
@@ -378,6 +442,29 @@ func TestM64_M94_PausedAndOff(t *testing.T) {
 		w.pass(time.Minute)
 		if len(w.ends) > 0 || len(w.states()) > 0 || w.says() != "" {
 			t.Errorf("off: %v, %v, %s", w.ends, w.states(), w.says())
+		}
+	})
+}
+
+// M64: while a rollout brings a machine to the version that is prepared on it, no later one takes that one's place on its host.
+func TestM64_AMachineThatIsBegunByARollout(t *testing.T) {
+	run(t, 1, hostsv1.PrebuildSlot, 1, func(w *world) {
+		w.pass(10 * time.Minute)
+		m := &hostsv1.HostMachine{}
+		w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "m000"}, m))
+		m.Status.Rollout = &hostsv1.MachineRollout{VersionReference: w.reference(2), Stage: hostsv1.RolloutDraining}
+		w.must(w.api.Status().Update(t.Context(), m))
+		w.version(3)
+		w.pass(10 * time.Minute)
+		if w.puts != 1 {
+			t.Errorf("%d were asked while it is drained for version 2", w.puts)
+		}
+		w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "m000"}, m))
+		m.Status.Rollout = nil
+		w.must(w.api.Status().Update(t.Context(), m))
+		w.pass(10 * time.Minute)
+		if w.puts != 2 || w.says() != "True Prepared" {
+			t.Errorf("%d were asked when that is over; %s", w.puts, w.says())
 		}
 	})
 }
