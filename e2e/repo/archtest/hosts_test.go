@@ -1,9 +1,12 @@
 package archtest
 
 import (
+	"go/ast"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,5 +41,33 @@ func TestPagesOfHostsAreComplete(t *testing.T) {
 		if !strings.Contains(policy, "| `"+c.GetId()+"` |") {
 			t.Errorf("docs/hosts/policy.md does not say of the check %s", c.GetId())
 		}
+	}
+}
+
+// M81: what somebody asks of a machine is data: nothing on its host, and nothing of the operator, starts a shell that could
+// read it.
+func TestM81_NothingIsHandedToAShell(t *testing.T) {
+	shell, commands := regexp.MustCompile(`^(/usr)?(/bin/)?(ba|da|z|k)?sh$`), 0
+	for _, p := range packages(t) {
+		if !p.under("agent") && !p.under("operator") || p.isTestSupport() {
+			continue
+		}
+		for _, f := range files(t, p) {
+			if f.test {
+				continue
+			}
+			commands += len(uses(f.ast, "os/exec", "Command", "CommandContext"))
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				if l, is := n.(*ast.BasicLit); is && l.Kind == token.STRING {
+					if text, err := strconv.Unquote(l.Value); err == nil && shell.MatchString(text) {
+						t.Errorf("%s names a shell: parameters and templates are data", f.at(l.Pos()))
+					}
+				}
+				return true
+			})
+		}
+	}
+	if commands < 8 {
+		t.Errorf("%d commands are started: the test looks at the wrong files", commands)
 	}
 }

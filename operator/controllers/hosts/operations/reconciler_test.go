@@ -41,14 +41,20 @@ func newStage(t *testing.T, machines ...string) *stage {
 	s.api = testworld.NewClientBuilder(t).
 		WithIndex(&hostsv1.MachineOperation{}, IndexMachine, OfMachine).WithIndex(&hostsv1.MachineOperation{}, IndexParent, OfParent).Build()
 	for _, name := range machines {
-		m := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "1"}}}
-		m.Spec.Provisioner = hostsv1.ProvisionerManual
-		s.create(m)
-		m.Status.Executors = []hostsv1.Executor{{Name: "tracer", Operations: []string{"packetCapture"}}}
-		s.must(s.api.Status().Update(t.Context(), m))
+		s.machine(name)
 	}
 	s.restart()
 	return s
+}
+
+// machine makes a machine.
+func (s *stage) machine(name string) {
+	s.Helper()
+	m := &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "1"}}}
+	m.Spec.Provisioner = hostsv1.ProvisionerManual
+	s.create(m)
+	m.Status.Executors = []hostsv1.Executor{{Name: "tracer", Operations: []string{"packetCapture"}}}
+	s.must(s.api.Status().Update(s.Context(), m))
 }
 
 // restart has another process of the operator begin.
@@ -385,6 +391,60 @@ func TestM78_SilentExecutors(t *testing.T) {
 		s.settle()
 		s.says("c", "Pending/Offered")
 	})
+}
+
+// M82: a machine that is made again under its name is another one. What was asked for on the one before fails, also where
+// an executor has it and where the operator was away meanwhile, and nothing of it is done to the new one, which takes what is
+// asked for from then on.
+func TestM82_AnotherMachineOfTheSameName(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, "box")
+			c := &carrier{doneAt: 1000}
+			ask := func(spec *hostsv1.MachineOperationSpec) {}
+			if own {
+				ask = func(spec *hostsv1.MachineOperationSpec) { spec.OperationName = hostsv1.OperationApplyConfiguration }
+			}
+			restart := func() {
+				s.restart()
+				if own {
+					s.r.Carry(hostsv1.ExecutorController, c)
+				}
+			}
+			restart()
+			s.ask("taken", "box", ask)
+			s.settle()
+			s.claim()
+			s.settle()
+			time.Sleep(2 * time.Second)
+			s.ask("waits", "box", ask)
+			s.settle()
+			s.says("taken", "InProgress/Claimed")
+			s.says("waits", "Pending/Queued")
+
+			m := &hostsv1.HostMachine{}
+			s.must(s.api.Get(t.Context(), client.ObjectKey{Name: "box"}, m))
+			was, steps := m.UID, c.steps
+			s.must(s.api.Delete(t.Context(), m))
+			s.machine("box")
+			s.must(s.api.Get(t.Context(), client.ObjectKey{Name: "box"}, m))
+			if m.UID == was || own == (steps == 0) {
+				t.Fatalf("machine %s after %s, %d steps: the test shows nothing", m.UID, was, steps)
+			}
+			restart()
+			s.settle()
+			s.says("taken", "Failed/MachineReplaced")
+			s.says("waits", "Failed/MachineReplaced")
+			if got := s.claim(); len(got) > 0 || c.steps != steps {
+				t.Errorf("%v may be claimed, and %d steps were made on the new machine", got, c.steps-steps)
+			}
+			s.ask("new", "box", ask)
+			s.settle()
+			if op := s.get("new"); op.Status.MachineUID != string(m.UID) || op.Labels[hostsv1.LabelExecutor] == "" {
+				t.Errorf("on the new machine: labels %v, %+v", op.Labels, op.Status)
+			}
+		})
+	}
 }
 
 // M83: the pause of a machine takes back what nobody has claimed.

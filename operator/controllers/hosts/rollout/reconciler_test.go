@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -268,6 +269,45 @@ func TestM94M96_PausedAndOutsideOfWindows(t *testing.T) {
 			})
 		})
 	}
+}
+
+// M95: a rollout waits for what is prepared on each machine: one whose download hangs is not begun before that is half an hour
+// old, and delays nobody else; one that could not be prepared is not waited for.
+func TestM95_ADownloadThatHangsDelaysItsOwnMachine(t *testing.T) {
+	run(t, func(w *world) {
+		w.configure(5, as)
+		c := w.configuration()
+		c.Spec.Prebuild = &hostsv1.Prebuild{Mode: hostsv1.PrebuildImages}
+		w.must(w.api.Update(t.Context(), c))
+		w.pass(5 * time.Minute)
+		if w.counted(rollout.Begin) > 0 || w.says(hostsv1.ConditionRollingOut) != "False Blocked" {
+			t.Errorf("before anything is prepared %d are begun; %s", w.counted(rollout.Begin), w.says(hostsv1.ConditionRollingOut))
+		}
+		began := time.Now()
+		for name, state := range map[string]hostsv1.PrebuildState{
+			"m00": hostsv1.PrebuildRunning, "m01": hostsv1.PrebuildDone, "m02": hostsv1.PrebuildFailed, "m03": hostsv1.PrebuildUnsupported, "m04": hostsv1.PrebuildDone,
+		} {
+			m, at := &hostsv1.HostMachine{}, metav1.NewTime(began)
+			w.must(w.api.Get(t.Context(), client.ObjectKey{Name: name}, m))
+			m.Status.Prebuild = &hostsv1.MachinePrebuild{VersionReference: w.reference(2), Mode: hostsv1.PrebuildImages, State: state, StartedAt: &at}
+			w.must(w.api.Status().Update(t.Context(), m))
+		}
+		w.pass(20 * time.Minute)
+		if w.runs(2) != 4 || w.counted(rollout.Begin) != 4 {
+			t.Errorf("%d of the 4 others run version 2, %d are begun", w.runs(2), w.counted(rollout.Begin))
+		}
+		if c := meta.FindStatusCondition(w.configuration().Status.Conditions, hostsv1.ConditionRollingOut); !strings.Contains(c.Message, "m00: version 2 is being prepared on it") {
+			t.Errorf("it says %+v", c)
+		}
+		w.pass(time.Until(began.Add(30*time.Minute)) - 15*time.Second)
+		if w.counted(rollout.Begin) != 4 {
+			t.Error("m00 is begun before its download is half an hour old")
+		}
+		w.pass(3 * time.Minute)
+		if w.runs(2) != 5 {
+			t.Errorf("%d of 5 run version 2 in the end", w.runs(2))
+		}
+	})
 }
 
 // M66, M67: the process ends at every single write, made or not, and the next one goes on: nothing is begun twice, no more
