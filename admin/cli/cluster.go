@@ -18,7 +18,7 @@ func newClusterCommand(env *Env) *cobra.Command {
 	settings := addClusterFlags(cmd)
 	cmd.AddCommand(newClusterInitCommand(env, settings), newClusterInspectCommand(env, settings),
 		newClusterNonceCommand(env, settings), newClusterRegisterOperatorCommand(env, settings),
-		newClusterRotateKeyCommand(env, settings), newClusterSecretCommand(env, settings))
+		newClusterRotateKeyCommand(env, settings), newClusterSecretCommand(env, settings), newClusterHostLogCommand(env, settings))
 	return cmd
 }
 

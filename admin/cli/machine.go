@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,16 +16,19 @@ import (
 func newMachineCommand(env *Env) *cobra.Command {
 	cmd := newParentCommand("machine", "Host machines of a Kubernetes cluster: what their nodes are built from")
 	cmd.Long = `Look at the HostMachines of a Kubernetes cluster: the hosts whose nodes are built from
-numbered configurations. "list", "get" and "op" talk to the API server of the cluster, with
-a kubeconfig as kubectl does; "assignments" asks the servers of the shards what the
-hosts were told. "op" asks for an operation. "hold" keeps a machine from being replaced
-while it is worked on, and "unhold" ends that; nothing else changes anything.`
+numbered configurations. "list", "get", "op" and "repave" talk to the API server of the
+cluster, with a kubeconfig as kubectl does; "assignments" asks the servers of the shards
+what the hosts were told. "op" asks for an operation, "repave" for that of its name. "hold"
+keeps a machine from being replaced while it is worked on, and "unhold" ends that; nothing
+else changes anything.`
 	flags := &kubeFlags{}
-	list, get, op := newMachineListCommand(env, flags), newMachineGetCommand(env, flags), newMachineOpCommand(env, flags)
-	flags.add(list)
-	flags.add(get)
-	flags.add(op)
-	cmd.AddCommand(list, get, op, newMachineAssignmentsCommand(env), newMachineHoldCommand(env), newMachineUnholdCommand(env))
+	for _, of := range []*cobra.Command{
+		newMachineListCommand(env, flags), newMachineGetCommand(env, flags), newMachineOpCommand(env, flags), newMachineRepaveCommand(env, flags),
+	} {
+		flags.add(of)
+		cmd.AddCommand(of)
+	}
+	cmd.AddCommand(newMachineAssignmentsCommand(env), newMachineHoldCommand(env), newMachineUnholdCommand(env))
 	return cmd
 }
 
@@ -119,64 +121,6 @@ func pointers[T any](list []T) []*T {
 		all = append(all, &list[i])
 	}
 	return all
-}
-
-func newMachineOpCommand(env *Env, flags *kubeFlags) *cobra.Command {
-	o, wait, dry := hostops.Request{}, false, false
-	cmd := &cobra.Command{
-		Use:   "op OPERATION",
-		Short: "Ask for an operation on a machine, or on all that a selector matches",
-		Long: `Ask for an operation, such as restartService or a custom one like example.com/packetCapture, on one
-machine or on all whose labels match. A MachineOperation is made; its name is printed. With
---wait the command ends when the operation has, and fails if that has; an interrupt ends the
-waiting alone.`,
-		Example: `  nstance-admin machine op example.com/packetCapture --machine knd068a3cp3thz5z2mv1gejwftabc --param seconds=30 --wait
-  nstance-admin machine op reboot -l hosts.nstance.dev/group=web --max-concurrent 5 --wait`,
-		Args:              usedArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Operation = args[0]
-			op, err := o.Object()
-			if err != nil {
-				return usagef("%w", err)
-			}
-			api, err := flags.client(env)
-			if err != nil {
-				return err
-			}
-			if dry { // the API server checks it as it would check the real one
-				if err := api.Create(cmd.Context(), op, client.DryRunAll); err != nil {
-					return err
-				}
-				fmt.Fprintf(env.Out, "operation %s: would be asked for (dry run: nothing was done)\n", op.Spec.OperationName)
-				return nil
-			}
-			if err := api.Create(cmd.Context(), op); err != nil {
-				return err
-			}
-			fmt.Fprintf(env.Out, "operation %s: asked for\n", op.Name)
-			if !wait {
-				return nil
-			}
-			return hostops.Wait(cmd.Context(), env.Out, func(err error) {
-				fmt.Fprintf(env.Err, "the watch has ended (%s), opening it again\n", text(err))
-			}, api, op)
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&o.Machine, "machine", "", "the `MACHINE`")
-	f.StringVarP(&o.Selector, "selector", "l", "", "the machines whose labels match this `SELECTOR`, as for kubectl")
-	f.StringArrayVar(&o.Parameters, "param", nil, "a parameter, as `KEY=VALUE`; may be repeated")
-	f.Int32Var(&o.MaxConcurrent, "max-concurrent", 0, "with --selector, on so many machines at once (default: all)")
-	f.DurationVar(&o.Timeout, "operation-timeout", 0, "time that it may take from the claim on (default: by its name)")
-	f.DurationVar(&o.TTL, "ttl", -1, "delete the object so long after its end (default: keep it)")
-	f.BoolVar(&wait, "wait", false, "wait until it has ended, and say how far it is")
-	f.BoolVar(&dry, "dry-run", false, "have the API server check the operation, and ask for nothing")
-	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
-	_ = cmd.RegisterFlagCompletionFunc("machine", func(cmd *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
-		return completeObjects(env, flags, machineNames)(cmd, nil, text)
-	})
-	return cmd
 }
 
 func newOperationCommand(env *Env) *cobra.Command {

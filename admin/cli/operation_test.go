@@ -158,3 +158,26 @@ func TestMachineOp(t *testing.T) {
 		}
 	}
 }
+
+// A repave is asked for by its own command, with what it takes and nothing else.
+func TestMachineRepave(t *testing.T) {
+	c, _ := operationsConsole(t)
+	if got, want := c.ok(t, "machine", "repave", "m1", "--dry-run"), "operation repave: would be asked for (dry run: nothing was done)\n"; got != want {
+		t.Errorf("a dry run: got %q, want %q", got, want)
+	}
+	for _, tt := range []struct{ flags, want string }{
+		{"", `{"machineRef":{"name":"m1"},"operationName":"repave"}`},
+		{"--version 12 --drain=false", `{"machineRef":{"name":"m1"},"operationName":"repave","parameters":{"drain":"false","version":"12"}}`},
+	} {
+		c, _ := operationsConsole(t)
+		if got, want := c.ok(t, append([]string{"machine", "repave", "m1"}, strings.Fields(tt.flags)...)...), "operation repave-00001: asked for\n"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got := c.ok(t, "operation", "get", "repave-00001", "-o", "jsonpath={.spec}"); strings.TrimSpace(got) != tt.want {
+			t.Errorf("repave %s: got %s, want %s", tt.flags, got, tt.want)
+		}
+	}
+	if got := c.fails(t, cli.ExitUsage, "machine", "repave"); !strings.Contains(got, "MACHINE") {
+		t.Errorf("without a machine: %q", got)
+	}
+}

@@ -16,12 +16,14 @@ type HostLog struct {
 }
 
 const (
-	hostLogFolder = "hostlog/"
+	// HostLogs is what the keys of the logs of all hosts begin with.
+	HostLogs = "hostlog/"
+
 	hostLogSuffix = ".log.gz"
 )
 
 // HostLogPrefix returns what the keys of the logs of all the shard's hosts begin with.
-func HostLogPrefix(shard string) string { return key(hostLogFolder, shard, "/") }
+func HostLogPrefix(shard string) string { return key(HostLogs, shard, "/") }
 
 // HostLogsOf returns what the keys of the logs of one instance begin with, the oldest first.
 func HostLogsOf(shard, tenant string, id identity.ID) string {
@@ -38,7 +40,7 @@ func (l HostLog) Key(shard string) string {
 
 // ParseHostLogKey reads what [HostLog.Key] returned. Errors match [ErrKey].
 func ParseHostLogKey(k string) (shard string, l HostLog, err error) {
-	folder, name, _ := cutKey(k, hostLogFolder, hostLogSuffix)
+	folder, name, _ := cutKey(k, HostLogs, hostLogSuffix)
 	if parts := strings.Split(name, "."); len(parts) == 4 {
 		l = HostLog{Tenant: parts[0], Operation: parts[3]}
 		l.Instance, _ = identity.ParseID(parts[1])

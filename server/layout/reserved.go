@@ -16,7 +16,7 @@ const secretsPrefix = "secret/"
 // reserved is what the keys of the servers' own documents begin with, some of which later
 // versions write. No machine is ever sent one as a file, whatever a configuration says.
 var reserved = []string{
-	"certlog/", "config/", "decision/", "groups/", hostLogFolder, "instance/", "leader/", "machine/", "operation/",
+	"certlog/", "config/", "decision/", "groups/", HostLogs, "instance/", "leader/", "machine/", "operation/",
 	OperatorPrefix, "operator-nonce/", secretsPrefix, "snapshot/", "tenant/",
 }
 
