@@ -323,14 +323,19 @@ type Need struct {
 	Name     string // no other need has it
 	Pods     int
 	Priority int32
+	Label    string // that a machine has to have, whatever its value; empty: none
 }
 
 func (n Need) row() *demandpb.CapacityNeed {
 	amounts := func(pods int64) []*demandpb.ResourceAmount {
 		return []*demandpb.ResourceAmount{{Name: "cpu", Amount: 1900 * pods}, {Name: "pods", Amount: pods}}
 	}
+	var requirements []*demandpb.NodeSelectorRequirement
+	if n.Label != "" {
+		requirements = append(requirements, &demandpb.NodeSelectorRequirement{Key: n.Label, Operator: demandpb.Operator_OPERATOR_EXISTS})
+	}
 	return &demandpb.CapacityNeed{
-		AggregateResources: amounts(int64(n.Pods)), MinUnit: amounts(1), Priority: n.Priority,
+		Requirements: requirements, AggregateResources: amounts(int64(n.Pods)), MinUnit: amounts(1), Priority: n.Priority,
 		Tolerations:               []*demandpb.Toleration{{Key: n.Name, Exists: true}},
 		InterruptionPenaltyBucket: demandpb.PenaltyBucket_PENALTY_BUCKET_ZERO, ReclamationPenaltyBucket: demandpb.PenaltyBucket_PENALTY_BUCKET_ZERO,
 	}
