@@ -39,7 +39,7 @@ type preparing struct {
 
 func newPreparing(l *lives) *preparing {
 	p := &preparing{
-		lives: l, took: 300 * time.Millisecond, way: 30 * time.Millisecond, asked: map[string]*nstancev1.MachinePrebuild{},
+		lives: l, took: 1500 * time.Millisecond, way: 30 * time.Millisecond, asked: map[string]*nstancev1.MachinePrebuild{},
 		status: map[string]*nstancev1.MachinePrebuildStatus{}, downloads: map[string]*nstancev1.MachinePrebuild{},
 	}
 	l.prepares = p

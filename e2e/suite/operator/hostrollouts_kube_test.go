@@ -4,6 +4,7 @@ package operator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -25,8 +26,10 @@ import (
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 	"nstance.dev/operator/controllers/hosts/rollout"
 	"nstance.dev/operator/drain"
+	"nstance.dev/operator/hosts/holds"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/policies/policytest"
+	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
 // rolled are host machines to which an operator rolls versions out, with the engine that drains Nodes.
@@ -108,6 +111,7 @@ func rollsOut(l *lives) func(mgr ctrl.Manager, live client.Client, o controller.
 		}
 		return rollout.New(rollout.Options{
 			Client: mgr.GetClient(), Live: live, Nodes: mgr.GetClient(), Inventory: l.known.store, Requests: requests, Wake: engine.Wake,
+			Holds: &holds.Holds{Shard: func(string) (holds.Shard, bool) { return holding{l}, true }, Now: time.Now},
 			Lock: func(ctx context.Context, configuration string, number int32, machine string) (hostsv1.VersionReference, error) {
 				v, err := l.versions.Lock(ctx, configuration, number, machine)
 				return v.Reference, err
@@ -115,6 +119,14 @@ func rollsOut(l *lives) func(mgr ctrl.Manager, live client.Client, o controller.
 			Events: events, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		}).SetupWithManager(mgr, mgr, l.known.hub, o)
 	}
+}
+
+// holding is a shard that lets every instance be put on hold.
+type holding struct{ *lives }
+
+// GetInstanceStatus implements [holds.Shard]: no rollout asks for it.
+func (holding) GetInstanceStatus(context.Context, string) (*nstancev1.InstanceStatus, error) {
+	return nil, errors.New("not asked for here")
 }
 
 // absence is what the audit log says of a machine that a rollout took: from when it was begun until its next Node was
