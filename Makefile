@@ -173,11 +173,21 @@ bin/earlier/%/done:
 	cd bin/earlier/src && CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -o .. $(LOCAL)
 	mkdir -p $(@D) && touch $@
 
+# Another target than the programs above: it compiles another release of the Kubernetes libraries.
+bin/earlier/%/operator: bin/earlier/%/done
+	cd bin/earlier/src && CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -o .. ./operator/cmd/nstance-operator
+	touch $@
+
 .PHONY: test-upgrade
 test-upgrade: build-local bin/earlier/$(OLD)/done ## Run servers of the release OLD beside those of this tree, and attack them
 	go test -timeout 15m -count=1 -v -tags upgrade $(TESTFLAGS) ./e2e/suite/upgrade
 	$(if $(wildcard $(HOSTILE)/$(OPEN)),go test -timeout 15m -count=1 $(TESTFLAGS) ./$(HOSTILE) \
 		-programs '$(CURDIR)/bin/earlier' -open $(OPEN))
+
+.PHONY: e2e-upgrade
+e2e-upgrade: build bin/earlier/$(OLD)/operator kube-components ## Run the operator of the release OLD with servers of this tree on a real control plane, and the other way round
+	go test -timeout 20m -count=1 -v -tags kube $(TESTFLAGS) ./e2e/suite/operator -operator '$(CURDIR)/bin/earlier'
+	go test -timeout 20m -count=1 -v -tags kube $(TESTFLAGS) ./e2e/suite/operator -servers '$(CURDIR)/bin/earlier'
 
 .PHONY: conformance
 conformance: ## Say what each driver has shown of its contract, with reports for programs in dist/conformance

@@ -85,6 +85,7 @@ type Cluster struct {
 	nodeMachines   bool
 	hostPolicy     object // of the machines, where they are hosts
 	demandServer   object // what servers are told of demand besides prices
+	earlier        string // where the programs are, if they are those of an earlier release
 
 	mu    sync.Mutex
 	conns map[string]*grpc.ClientConn // by tenant and shard
@@ -109,6 +110,9 @@ func New(t testing.TB, groups map[string]Groups, options ...Option) *Cluster {
 	}
 	for _, option := range options {
 		option(c)
+	}
+	if c.earlier != "" {
+		c.box.From(c.absolute(c.earlier))
 	}
 	c.prepare()
 	for _, name := range slices.Sorted(maps.Keys(groups)) {

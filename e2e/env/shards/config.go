@@ -39,7 +39,11 @@ func (c *Cluster) write(path string, data []byte) {
 // at its next start.
 func (c *Cluster) Configure(name string, groups Groups) {
 	c.t.Helper()
-	text, err := json.MarshalIndent(c.configuration(c.shards[name], groups), "", "  ")
+	configuration := c.configuration(c.shards[name], groups)
+	if c.earlier != "" {
+		configuration = c.asBefore(configuration)
+	}
+	text, err := json.MarshalIndent(configuration, "", "  ")
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -20,14 +20,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"nstance.dev/e2e/env/box"
 	"nstance.dev/e2e/env/kube"
 	"nstance.dev/e2e/env/shards"
 	"nstance.dev/e2e/repo/chart"
 )
-
-// chartDir is the chart that people install.
-const chartDir = "../../../operator/charts/nstance-operator"
 
 // installation is the chart, installed. Where nobody runs its Pods, the operator's program
 // runs here, with their arguments and as their account.
@@ -47,8 +43,9 @@ func install(t testing.TB, c *core, s *shards.Cluster, tenant string, values map
 	i := &installation{core: c, shards: s, tenant: tenant}
 	all := i.values(t)
 	maps.Copy(all, values)
+	known(all)
 	var err error
-	if i.objects, err = chart.Render(chartDir, chart.Release{Name: c.namespace, Namespace: c.namespace}, all); err != nil {
+	if i.objects, err = chart.Render(chartDir(), chart.Release{Name: c.namespace, Namespace: c.namespace}, all); err != nil {
 		t.Fatal(err)
 	}
 	apply(t, c.Cluster, convert(t, &corev1.Namespace{
@@ -130,7 +127,7 @@ func (i *installation) asPod(t testing.TB, pod corev1.PodSpec) *program {
 	}
 	container := pod.Containers[0]
 	p := &program{
-		binary: box.Binary(t, "nstance-operator"), log: filepath.Join(t.ArtifactDir(), i.namespace+".log"),
+		binary: operatorBinary(t), log: filepath.Join(t.ArtifactDir(), i.namespace+".log"),
 		args: append(slices.Clone(container.Args), "--config="+path, "--kubeconfig="+i.kubeconfig(t, i.account)),
 	}
 	p.metrics = flagOf(p.args, "--metrics-bind-address")

@@ -51,6 +51,10 @@ func (t tests) Run() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	if err := chooseTests(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := t.Runner.Run()
 	for _, end := range slices.Backward(whole.ends) {
 		end()

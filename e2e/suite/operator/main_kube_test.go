@@ -17,7 +17,6 @@ import (
 
 	"nstance.dev/e2e/env/kube"
 	"nstance.dev/operator/config"
-	"nstance.dev/operator/crds"
 	operatorprogram "nstance.dev/operator/program"
 )
 
@@ -30,12 +29,6 @@ var asShipped = operatorprogram.Controllers(config.Settings{})
 
 // dryRun has the API server decide and store nothing.
 var dryRun = []string{metav1.DryRunAll}
-
-// installDefinitions has the cluster serve our kinds.
-func installDefinitions(t testing.TB, c *kube.Cluster) {
-	t.Helper()
-	installKinds(t, c, crds.All)
-}
 
 // apply applies objects as the administrator.
 func apply(t testing.TB, c *kube.Cluster, objects ...*unstructured.Unstructured) {

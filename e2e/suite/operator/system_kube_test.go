@@ -135,7 +135,7 @@ func (p *place) build(t testing.TB, cluster *core) *system {
 	if p.kind == gated {
 		groups["a"], groups["b"] = shards.Groups{"web": 3}, shards.Groups{"web": 1}
 	}
-	servers := shards.New(t, groups, append(p.options(), p.servers...)...)
+	servers := shards.New(t, groups, serversOf(append(p.options(), p.servers...))...)
 	bootMachines(t, &c, servers, s.ground)
 	for shard := range groups {
 		s.imported = append(s.imported, instancesOf(t, servers, shard, groups[shard]["web"])...)
