@@ -31,8 +31,8 @@ func TestPageOfTheCostRule(t *testing.T) {
 		return newConsole(t).ok(t, slices.Concat([]string{"demand"}, args, files)...)
 	}
 
-	has("```\n" + output("offers") + "```\n")
-	has("```\n" + output("simulate", example("needs.yaml")) + "```\n")
+	has("```text\n" + output("offers") + "```\n")
+	has("```text\n" + output("simulate", example("needs.yaml")) + "```\n")
 
 	var offers []pageOffer
 	if err := json.Unmarshal([]byte(output("offers", "-o", "json")), &offers); err != nil {

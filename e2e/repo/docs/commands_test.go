@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -70,18 +71,8 @@ func helpOf(t *testing.T, c call) string {
 func callsIn(t *testing.T, root string) []call {
 	t.Helper()
 	var calls []call
-	pages := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
-	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
-		if strings.HasSuffix(path, ".md") && filepath.Base(path) != "texts.md" { // that is a list of what programs say
-			pages = append(pages, path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range pages {
-		data, err := os.ReadFile(page)
+	for _, page := range pagesOfReaders(t, root) {
+		data, err := os.ReadFile(filepath.Join(root, page))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,4 +127,25 @@ func depth(words []string) int {
 		return 3
 	}
 	return 2
+}
+
+// pagesOfReaders are the pages with commands, as paths from the root: those at the root and in docs.
+func pagesOfReaders(t *testing.T, root string) []string {
+	t.Helper()
+	var pages []string
+	for _, place := range []string{".", "docs"} {
+		err := fs.WalkDir(os.DirFS(root), place, func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && place == "." && entry.IsDir() && name != "." {
+				return fs.SkipDir
+			}
+			if strings.HasSuffix(name, ".md") && path.Base(name) != "texts.md" { // that is a list of what programs say
+				pages = append(pages, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pages
 }

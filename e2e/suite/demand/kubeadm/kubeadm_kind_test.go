@@ -125,7 +125,7 @@ func hash(t *testing.T, c *demandcluster.Cluster) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begins = "\n    openssl x509 "
+	const begins = "\nopenssl x509 "
 	_, command, found := strings.Cut(string(page), begins)
 	if !found {
 		t.Fatal("the page has no command for ca-hash")
