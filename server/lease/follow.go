@@ -54,7 +54,7 @@ func (e *Elector) observe(ctx context.Context) error {
 
 // read observes the lock in storage.
 func (e *Elector) read(ctx context.Context) error {
-	callCtx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
+	callCtx, cancel := context.WithTimeout(ctx, Margin(e.opts.Lease))
 	defer cancel()
 	now, err := e.lock.look(callCtx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (e *Elector) nothingStored(ctx context.Context) bool {
 	if e.opts.NothingStored == nil {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
+	ctx, cancel := context.WithTimeout(ctx, Margin(e.opts.Lease))
 	defer cancel()
 	nothing, err := e.opts.NothingStored(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (e *Elector) nextTerm(ctx context.Context) (uint64, error) {
 	if e.opts.MinTerm == nil {
 		return highest + 1, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
+	ctx, cancel := context.WithTimeout(ctx, Margin(e.opts.Lease))
 	defer cancel()
 	documents, err := e.opts.MinTerm(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ func (e *Elector) forget(v version) {
 
 // deadline is when a leader with this version must stop to act.
 func (e *Elector) deadline(v version) time.Duration {
-	return v.start + e.opts.Lease - margin(e.opts.Lease)
+	return v.start + e.opts.Lease - Margin(e.opts.Lease)
 }
 
 // act runs the callbacks of one tenure. The channel is closed when both have
@@ -106,7 +106,7 @@ func (e *Elector) renew(leading context.Context, t *tenure, v version, until tim
 // stop waits until nothing acts under the tenure any more, and releases the
 // lock where it was given up and nothing acted for too long.
 func (e *Elector) stop(ctx context.Context, v version, reason error, stopped <-chan struct{}) {
-	limit := time.NewTimer(margin(e.opts.Lease))
+	limit := time.NewTimer(Margin(e.opts.Lease))
 	defer limit.Stop()
 	select {
 	case <-stopped:
@@ -123,7 +123,7 @@ func (e *Elector) stop(ctx context.Context, v version, reason error, stopped <-c
 // release gives the lock up so that a standby need not wait. An error changes
 // nothing: the lease runs out.
 func (e *Elector) release(ctx context.Context, v version) {
-	ctx, cancel := context.WithTimeout(ctx, margin(e.opts.Lease))
+	ctx, cancel := context.WithTimeout(ctx, Margin(e.opts.Lease))
 	defer cancel()
 	doc := e.lock.document(v.doc.Term, true)
 	for {

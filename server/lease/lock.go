@@ -125,7 +125,7 @@ func (l *lock) write(ctx context.Context, doc Document, etag string, claim bool)
 func final(err error) bool { return errors.Is(err, errLost) || errors.Is(err, ErrDuplicateID) }
 
 func (l *lock) put(ctx context.Context, data []byte, etag string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, margin(l.opts.Lease))
+	ctx, cancel := context.WithTimeout(ctx, Margin(l.opts.Lease))
 	defer cancel()
 	if etag == "" {
 		return l.store.PutIfAbsent(ctx, l.key, data)
@@ -136,7 +136,7 @@ func (l *lock) put(ctx context.Context, data []byte, etag string) (string, error
 // reread finds out why a condition was refused: because of an earlier write of
 // this term whose answer was lost, which it returns, or because of a stranger.
 func (l *lock) reread(ctx context.Context, term uint64, etag string) (version, error) {
-	ctx, cancel := context.WithTimeout(ctx, margin(l.opts.Lease))
+	ctx, cancel := context.WithTimeout(ctx, Margin(l.opts.Lease))
 	defer cancel()
 	now, err := l.look(ctx)
 	if err != nil {

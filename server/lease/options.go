@@ -125,8 +125,8 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// margin is how long before the end of its lease a leader stops to act, and
+// Margin is how long before the end of its lease a leader stops to act, and
 // how long one call to the store may take.
-func margin(lease time.Duration) time.Duration {
+func Margin(lease time.Duration) time.Duration {
 	return min(lease/5, 3*time.Second)
 }

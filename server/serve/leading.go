@@ -3,10 +3,13 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"time"
 
+	"nstance.dev/server/config/document"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/lease/handback"
+	"nstance.dev/server/outbound"
 )
 
 // makeLocks makes what campaigns for the cluster and for the shard.
@@ -14,6 +17,9 @@ func (s *server) makeLocks() error {
 	adv := s.res.ls.advertised
 	addrs := lease.Addrs{Registration: adv.Registration, Operator: adv.Operator, Agent: adv.Agent}
 	notes := handback.In(s.opts.CacheDir)
+	if shortest, ok := s.shortestLease(); ok {
+		outbound.Below(lease.Margin(shortest))
+	}
 	s.cluster = &election{}
 	if c := s.cfg.ClusterElection; c.Enabled {
 		opts := electorOptions(c, s.opts.ID, s.res.ls.peers, addrs, s.log)
@@ -51,6 +57,16 @@ func (s *server) makeLocks() error {
 		s.shardLock.elector = elector
 	}
 	return nil
+}
+
+// shortestLease is the length of the lease that ends first; false where the server leads without one.
+func (s *server) shortestLease() (shortest time.Duration, ok bool) {
+	for _, c := range []document.Election{s.cfg.ClusterElection, s.cfg.ShardElection} {
+		if l := c.LeaderTimeout.Std(); c.Enabled && (!ok || l < shortest) {
+			shortest, ok = l, true
+		}
+	}
+	return shortest, ok
 }
 
 // leadCluster makes the cluster's keys if there are none, and keeps leading.

@@ -29,11 +29,14 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"nstance.dev/server/outbound"
 )
 
 // Main runs the program of a provider and exits: 0 when it was stopped in order
 // or had nothing to do, 1 on an error, 2 on wrong usage.
 func Main(p Provider, version string) {
+	outbound.BoundDefault()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := Command(p, version).ExecuteContext(ctx)
 	stop()

@@ -23,7 +23,8 @@ type layer struct {
 var layers = []layer{
 	{dir: "protos"},
 
-	{dir: "server/objectstore"},
+	{dir: "server/outbound", tests: []string{"server/lease"}},
+	{dir: "server/objectstore", ours: []string{"server/outbound"}, tests: []string{"server/outbound/outboundtest"}},
 	{dir: "server/driver", ours: []string{"protos/identity"}},
 	{dir: "server/config", ours: []string{"server/driver"}},
 	{dir: "server/config/jsonc"},
@@ -306,7 +307,7 @@ var layers = []layer{
 		tests: []string{"server/driver/drivertest/docpage"},
 	},
 	// Inside a provider: the calls of the API know nothing of what the driver does with them.
-	{dir: "providers/aws/api", ours: []string{"server/driver"}},
+	{dir: "providers/aws/api", ours: []string{"server/driver", "server/outbound"}, tests: []string{"server/outbound/outboundtest"}},
 	{dir: "providers/aws/instances", ours: []string{"protos/identity", "server/driver", "providers/aws/api", "providers/aws/rules"}},
 	{dir: "providers/aws/balancers", ours: []string{"server/driver", "providers/aws/api", "providers/aws/instances", "providers/aws/rules"}},
 	{dir: "providers/aws/catalog", ours: []string{"server/driver", "providers/aws/api", "providers/aws/rules"}},
@@ -321,7 +322,7 @@ var layers = []layer{
 	{dir: "providers/local/images", ours: []string{"server/driver"}},
 	{dir: "providers/local/balancers", ours: []string{"protos/identity", "server/driver", "providers/local/store"}},
 	{dir: "providers/local/machines", ours: []string{"protos/identity", "server/driver", "providers/local/process", "providers/local/rules", "providers/local/store"}},
-	{dir: "providers/proxmox/api", ours: []string{"server/driver", "providers/proxmox/rules"}},
+	{dir: "providers/proxmox/api", ours: []string{"server/driver", "server/outbound", "providers/proxmox/rules"}, tests: []string{"server/outbound/outboundtest"}},
 	{dir: "providers/proxmox/locks"},
 	{dir: "providers/proxmox/seed", ours: []string{"protos/identity"}},
 	{dir: "providers/proxmox/metadata", ours: []string{"protos/identity", "server/driver"}},

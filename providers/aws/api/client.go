@@ -24,6 +24,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/smithy-go/logging"
+
+	"nstance.dev/server/outbound"
 )
 
 // Options are how the APIs are reached. The zero value takes everything from the environment
@@ -78,7 +80,7 @@ func Connect(ctx context.Context, opts Options) (*Client, error) {
 func settings(opts Options) []func(*config.LoadOptions) error {
 	var client config.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConnsPerHost = 64 // a burst of creates does without a handshake for each
-	})
+	}).WithDialerOptions(outbound.Bound)
 	if opts.HTTPClient != nil {
 		client = opts.HTTPClient
 	}

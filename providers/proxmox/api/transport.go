@@ -17,6 +17,7 @@ import (
 
 	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/driver"
+	"nstance.dev/server/outbound"
 )
 
 // transportOf makes the connection to the API out of the options.
@@ -29,9 +30,12 @@ func transportOf(o Options) (http.RoundTripper, error) {
 		MinVersion:         tls.VersionTLS12, // the API, or a proxy before it, need not have 1.3
 		InsecureSkipVerify: o.InsecureTLS,    //nolint:gosec // an option of that name, off by default
 	}
+	dialer := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	if len(o.URLs) > 1 {
-		t.DialContext = (&net.Dialer{Timeout: longestDial, KeepAlive: 15 * time.Second}).DialContext
+		dialer.Timeout, dialer.KeepAlive = longestDial, 15*time.Second
 	}
+	outbound.Bound(dialer)
+	t.DialContext = dialer.DialContext
 	if len(o.Fingerprints) > 0 {
 		if err := pin(t.TLSClientConfig, o.Fingerprints); err != nil {
 			return nil, err

@@ -35,6 +35,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"nstance.dev/server/objectstore"
+	"nstance.dev/server/outbound"
 )
 
 // Options say where a store is.
@@ -75,7 +76,7 @@ func New(ctx context.Context, opts Options) (*Store, error) {
 	}
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConnsPerHost = connections
-	})
+	}).WithDialerOptions(outbound.Bound)
 	cfg, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithRetryer(newReadRetryer))
 	if err != nil {
 		return nil, fmt.Errorf("open S3 store: %w", err)
