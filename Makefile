@@ -7,7 +7,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-# The modules of the workspace, as patterns of packages.
+# The modules of the workspace, as patterns of packages. Those of tools (tools, tools/kube, tools/lint, tools/packaging, e2e/tools/*)
+# are not in it: they pin programs of others, have no package of ours, and what those programs need must not count for ours.
 MODULES  := $(shell sed -n 's|^\t\./||p' go.work)
 PACKAGES := $(MODULES:%=./%/...)
 

@@ -16,7 +16,7 @@ import (
 )
 
 // languages are those of the blocks in pages. In the first two there is something to type.
-var languages = []string{"sh", "console", "text", "yaml", "json", "jsonc", "hcl", "ini", "mermaid"}
+var languages = []string{"sh", "console", "text", "yaml", "json", "jsonc", "go", "hcl", "ini", "mermaid"}
 
 // TestEveryBlockIsRunOrChecked: each block of code says its language, and one with commands is run by the test that it names,
 // or all of its commands are known, or it says why nobody runs it. What is known of commands is checked in any case.
