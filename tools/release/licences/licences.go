@@ -30,8 +30,12 @@ type Module struct {
 // known are the licences under which parts may be linked into what Nstance gives away.
 var known = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "MPL-2.0", "Unlicense", "Zlib"}
 
-// licenceFile is how the files with the text are called.
-var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)([.-].*)?$`)
+// licenceFile is how the files with the text are called. Texts for a logo or for pages have other names, and are
+// of what no program is linked of; a list of what parts came from elsewhere has text between the licences.
+var (
+	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)([.-](txt|md|markdown|rst|code|mit|apache|apache-?2(\.0)?|bsd|isc|mpl(-2\.0)?|3rd-party))*$`)
+	listFile    = regexp.MustCompile(`(?i)3rd-party`)
+)
 
 // listed is what go list says about a package.
 type listed struct {
@@ -132,14 +136,18 @@ func at(dir string, found map[string]bool) error {
 		return err
 	}
 	for _, entry := range entries {
-		if entry.IsDir() || !licenceFile.MatchString(entry.Name()) || strings.HasSuffix(entry.Name(), ".go") {
+		if entry.IsDir() || !licenceFile.MatchString(entry.Name()) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {
 			return err
 		}
-		names, err := Recognize(text)
+		least := 60.0
+		if listFile.MatchString(entry.Name()) {
+			least = 0
+		}
+		names, err := recognize(text, least)
 		if err != nil {
 			return fmt.Errorf("%s: %w", entry.Name(), err)
 		}
@@ -152,7 +160,9 @@ func at(dir string, found map[string]bool) error {
 
 // Recognize names the licences of a text. It fails where a good part of the text is of none, or
 // one is not among those that were looked at.
-func Recognize(text []byte) ([]string, error) {
+func Recognize(text []byte) ([]string, error) { return recognize(text, 60) }
+
+func recognize(text []byte, least float64) ([]string, error) {
 	cover := licensecheck.Scan(text)
 	var names []string
 	for _, match := range cover.Match {
@@ -167,7 +177,7 @@ func Recognize(text []byte) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 || cover.Percent < 60 {
+	if len(names) == 0 || cover.Percent < least {
 		return nil, fmt.Errorf("%.0f%% of its text is of a licence that is known", cover.Percent)
 	}
 	slices.Sort(names)
