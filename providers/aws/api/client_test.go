@@ -27,5 +27,7 @@ func TestS2_ConnectionsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outboundtest.Bounded(t, func(ctx context.Context) { _, _ = client.EC2.RunInstances(ctx, &ec2.RunInstancesInput{MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)}) })
+	outboundtest.Bounded(t, func(ctx context.Context) {
+		_, _ = client.EC2.RunInstances(ctx, &ec2.RunInstancesInput{MinCount: sdk.Int32(1), MaxCount: sdk.Int32(1)})
+	})
 }
