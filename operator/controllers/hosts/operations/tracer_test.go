@@ -81,7 +81,7 @@ func (t *Tracer) Reconcile(ctx context.Context, r ctrl.Request) (ctrl.Result, er
 func (t *Tracer) end(ctx context.Context, op *hostsv1.MachineOperation, o operations.Outcome) error {
 	for {
 		ended, err := operations.Finish(op, name, o, time.Now())
-		if err != nil {
+		if errors.Is(err, operations.ErrNotYours) {
 			return nil // it is final: the operator has ended it
 		}
 		op.Status = ended
