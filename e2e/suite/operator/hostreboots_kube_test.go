@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,6 +51,13 @@ type rebooting struct {
 	dir  string
 	away time.Duration // how long it takes to come back
 
+	policy   string
+	users    []string // of the host
+	images   host.Images
+	runner   *fake.Runner
+	network  func(context.Context, ...string) ([]byte, error)
+	executor func(*host.Host) paver.Executor
+
 	mu     sync.Mutex
 	boots  int
 	downs  int  // how often it went down because its paver had it
@@ -61,18 +69,33 @@ type rebooting struct {
 
 func newRebooting(t *testing.T, away time.Duration) *rebooting {
 	t.Helper()
+	h := newBare(t)
+	h.away, h.policy = away, "allow: {pave: true, operations: [reboot]}\n"
+	h.executor = func(*host.Host) paver.Executor { return bareExecutor{h} }
+	h.begin()
+	return h
+}
+
+// newBare returns a host that is not started.
+func newBare(t *testing.T) *rebooting {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "host") // the path of a socket has to be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	h := &rebooting{t: t, dir: dir, away: away, boots: 1}
+	h := &rebooting{t: t, dir: dir, boots: 1, runner: &fake.Runner{}}
+	h.network = func(context.Context, ...string) ([]byte, error) { return nil, exec.ErrNotFound }
 	for _, sub := range []string{"agents", "state", "run", "machines", "root/etc", "root/proc/sys/kernel", "root/proc/sys/vm"} {
 		h.must(os.MkdirAll(filepath.Join(dir, sub), 0o700))
 	}
-	h.start()
-	t.Cleanup(h.end)
 	return h
+}
+
+// begin starts it for the first time.
+func (h *rebooting) begin() {
+	h.start()
+	h.t.Cleanup(h.end)
 }
 
 func (h *rebooting) must(err error) {
@@ -102,22 +125,22 @@ func (h *rebooting) down() string { return filepath.Join(h.dir, "down") }
 func (h *rebooting) start() {
 	h.t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	allowed, err := policy.Parse([]byte("allow: {pave: true, operations: [reboot]}\n"))
+	allowed, err := policy.Parse([]byte(h.policy))
 	h.must(err)
 	root := filepath.Join(h.dir, "root")
 	bare := &bareHost{of: h, Host: host.New(host.Options{
-		Dir: filepath.Join(h.dir, "state"), Machines: filepath.Join(h.dir, "machines"), Runner: &fake.Runner{}, Log: log,
+		Dir: filepath.Join(h.dir, "state"), Machines: filepath.Join(h.dir, "machines"), Runner: h.runner, Images: h.images, Log: log,
 		Policy: func() (policy.Policy, error) { return allowed, nil },
 		Settings: settings.Host{
 			Root: root, Load: func(context.Context, string) error { return nil }, Reload: func(context.Context) error { return nil },
 		},
-		Facts:   facts.Options{Root: root, UserExists: func(string) bool { return false }},
-		Network: func(context.Context, ...string) ([]byte, error) { return nil, exec.ErrNotFound },
+		Facts:   facts.Options{Root: root, UserExists: func(user string) bool { return slices.Contains(h.users, user) }},
+		Network: h.network,
 		Probe:   func(context.Context, preflight.Targets) (preflight.Facts, error) { return pavertest.Facts(), nil },
 		Disk:    host.Disk{Free: func(string) (uint64, uint64, error) { return 100 << 30, 200 << 30, nil }, Shares: func(string, string) bool { return true }},
 	})}
 	p, err := paver.New(paver.Options{
-		Host: bare, Executor: bareExecutor{h}, Dir: filepath.Join(h.dir, "state"), RunDir: filepath.Join(h.dir, "run"), Version: "test", Log: log,
+		Host: bare, Executor: h.executor(bare.Host), Dir: filepath.Join(h.dir, "state"), RunDir: filepath.Join(h.dir, "run"), Version: "test", Log: log,
 		Jitter: func() float64 { return 0 },
 	})
 	h.must(err)
