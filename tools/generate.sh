@@ -84,6 +84,16 @@ texts() {
 	go run ./e2e/cmd/texts -out "$out/docs/reference/texts.md"
 }
 
+# What the programs of a release are linked of.
+licences() {
+	mkdir -p "$out/docs/reference"
+	go run ./tools/release/cmd/licences -tags disable_grpc_modules -out "$out/docs/reference/licences.md" \
+		./admin/cmd/nstance-admin ./agent/cmd/nstance-agent ./agent/cmd/nstance-paver \
+		./operator/cmd/nstance-operator ./operator/cmd/nstance-pod-demand \
+		./providers/aws/cmd/nstance-server-aws ./providers/gcp/cmd/nstance-server-gcp \
+		./providers/local/cmd/nstance-server-local ./providers/proxmox/cmd/nstance-server-proxmox
+}
+
 wire_contract
 http_api
 config_schema
@@ -92,3 +102,4 @@ kubernetes_kinds
 page_of_kinds
 chart_files
 texts
+licences
