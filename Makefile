@@ -234,8 +234,12 @@ check-console: ## Test the web console, build it again and compare it with what 
 # Debian's package chromium, or what CHROMIUM names. SHOTS: a directory for pictures of the pages.
 SHOTS ?=
 .PHONY: e2e-console
-e2e-console: build-local ## Open the web console in Chromium, with a shard on this box behind it
-	go test -timeout 15m -count=1 -v -tags console $(TESTFLAGS) ./e2e/suite/console $(if $(SHOTS),-screenshots '$(abspath $(SHOTS))')
+e2e-console: build-local ## Open the web console in Chromium, with a shard on this box behind it (needs tmux, too)
+	go test -timeout 45m -count=1 -v -tags console $(TESTFLAGS) ./e2e/suite/console $(if $(SHOTS),-screenshots '$(abspath $(SHOTS))')
+
+.PHONY: record-first-look
+record-first-look: build-local ## Do what the README says in Chromium and tmux, and write docs/first-look.md of it
+	go test -timeout 15m -count=1 -v -tags console -run '^TestTheFirstFiveMinutes$$' ./e2e/suite/console -recording '$(CURDIR)/docs'
 
 .PHONY: e2e-dashboards
 e2e-dashboards: build-local ## Evaluate what dashboards and alerts ask over a scrape of a shard on this box
