@@ -46,7 +46,6 @@ func newKubectl(root string) (*kubectl, error) {
 		}
 	}
 	for name := range strings.FieldsSeq("all no po deploy cm ns sa svc pdb crd vap vapb cl ma mp md ms mhc") { // what kubectl learns from the API server
-
 		k.kinds[name] = nil
 	}
 	for _, read := range []func() ([]*apiextensionsv1.CustomResourceDefinition, error){crds.All, crds.Demand, crds.Hosts} {
