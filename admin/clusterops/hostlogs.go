@@ -57,7 +57,7 @@ func (c *Cluster) HostLog(ctx context.Context, key string) ([]byte, error) {
 	}
 	packed, err := gzip.NewReader(bytes.NewReader(o.Data))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
+		return nil, fmt.Errorf("read %s: the object is not compressed with gzip, as logs of hosts are: %w", key, err)
 	}
 	text, err := io.ReadAll(io.LimitReader(packed, mostHostLog+1))
 	if err == nil && len(text) > mostHostLog {

@@ -21,7 +21,7 @@ const (
 // role are the privileges of the role on the page.
 func role(t *testing.T) []string {
 	t.Helper()
-	return strings.Fields(docpage.Read(t, page, calls).Block("role"))
+	return strings.Fields(docpage.Read(t, page, calls).Block("text"))
 }
 
 func TestRoleIsWhatTheCallsNeed(t *testing.T) {
