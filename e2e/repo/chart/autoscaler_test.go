@@ -76,7 +76,7 @@ func TestO17_TheAutoscalerOfTheExampleBalances(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := regexp.MustCompile(`(?m)^    (--\S+)$`).FindAllStringSubmatch(string(page), -1)
+	shown := regexp.MustCompile(`(?m)^(--[a-z]\S+)$`).FindAllStringSubmatch(string(page), -1)
 	var onPage []string
 	for _, m := range shown {
 		onPage = append(onPage, m[1])
