@@ -123,7 +123,7 @@ func depth(words []string) int {
 	if len(words) > 0 && slices.Contains([]string{"version", "serve", "dev", "events", "whoami", "doctor", "support-bundle", "console"}, words[0]) {
 		return 1
 	}
-	if len(words) > 1 && (words[0] == "cluster" && words[1] == "secret" || words[0] == "shard" && words[1] == "config") {
+	if len(words) > 1 && (words[0] == "cluster" && slices.Contains([]string{"secret", "hostlog"}, words[1]) || words[0] == "shard" && words[1] == "config") {
 		return 3
 	}
 	return 2
