@@ -37,7 +37,7 @@ func (p *hostPanels) evaluate(t *testing.T, s *system, later map[string]string) 
 	t.Helper()
 	var all []panels.Panel
 	for _, file := range []string{"dashboard.json", "dashboard-demand.json"} {
-		data, err := os.ReadFile(chartDir + "/files/" + file)
+		data, err := os.ReadFile(chartDir() + "/files/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}
