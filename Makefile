@@ -122,8 +122,9 @@ RACE := CGO_ENABLED=1 go test -race -cpu 1
 # What most e2e tests look at (binaries, sources of other modules) is unknown to Go's test
 # cache, so they always run. Not so these, which are all in one process.
 INPROCESS := ./e2e/sim/... ./e2e/perf/bench
-# In these one thing happens after another, in an order that a seed draws: nothing races.
-SERIAL    := ./e2e/sim/hostsim ./e2e/sim/pavesim
+# In these one thing happens after another, in an order that a seed or the test draws: nothing races,
+# and the detector makes them ten times slower.
+SERIAL    := ./e2e/sim/hostsim ./e2e/sim/pavesim ./operator/controllers/hosts/rollout ./operator/controllers/hosts/prebuild ./operator/hosts/prebuild
 # These read pages and scripts that are in no module or in another one: they always run too.
 OUTSIDE   := ./admin/cli ./server/config ./tools/image ./tools/release ./tools/release/licences ./tools/site ./tofu/provider ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
 # These run processes, and wait for them most of the time: two packages at once, and four tests of each.
