@@ -149,8 +149,8 @@ test: build race ## Run all tests with the race detector
 	go test -timeout 15m -run TestSeedsRepeat $(TESTFLAGS) ./e2e/sim # nor this one
 
 .PHONY: test-crash
-test-crash: build race ## Kill the server ROUNDS (20) times in the middle of a scale-up
-	$(PROGRAMS) go test -timeout 30m -count=1 -v ./e2e/suite/processes -run TestF12 -rounds $(ROUNDS)
+test-crash: build race ## Kill the server ROUNDS (20) times in the middle of a scale-up, and scale to 200 and back
+	$(PROGRAMS) go test -timeout 30m -count=1 -v ./e2e/suite/processes -run 'TestF12|TestS4' -rounds $(ROUNDS) -crowd 200
 
 NEEDS ?= 200
 FLEET ?= 300

@@ -14,7 +14,7 @@ func TestF12_ServerKilledInTheMiddleOfAScaleUp(t *testing.T) {
 }
 
 func TestS4_ScaleUpAndBackToNothingLeavesNothing(t *testing.T) {
-	crash.ScaledUpAndBack(t, crash.Storage{}, 200)
+	crash.ScaledUpAndBack(t, crash.Storage{}, *crowd)
 }
 
 func TestL2_StandbyServesWhenTheLeaderIsKilled(t *testing.T) {

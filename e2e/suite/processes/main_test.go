@@ -10,7 +10,10 @@ import (
 	"nstance.dev/e2e/env/box"
 )
 
-var rounds = flag.Int("rounds", 1, "how often a server is killed in the middle of a scale-up")
+var (
+	rounds = flag.Int("rounds", 1, "how often a server is killed in the middle of a scale-up")
+	crowd  = flag.Int("crowd", 60, "how many machines are made and taken away again")
+)
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
