@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -127,10 +128,10 @@ func (c *commander) leaves(path ...string) (all [][]string) {
 // beside are commands that do not speak for a tenant, or never end by themselves.
 var beside = []string{"cluster", "group watch", "instance watch", "shard errors", "group edit", "events", "serve", "console", "token", "version", "shard config validate", "shard config schema", "config"}
 
-// work makes every command there is: those known here with sense, those that came
+// work makes all the commands: those known here with sense, those that came
 // later with the names of a group and of a machine of the tenant's own and of
 // nobody's.
-func (c *commander) work() {
+func (c *commander) work(commands [][]string) {
 	sensible := map[string][][]string{
 		"group list":           {{"-o", "json"}, {"-o", "wide"}},
 		"group get":            {{c.group(), "-o", "yaml"}, {"nobodys"}},
@@ -153,7 +154,6 @@ func (c *commander) work() {
 		"__complete group":     {{"get", ""}},
 		"__complete config":    {{"use-context", ""}},
 	}
-	commands := append(c.leaves(), []string{"__complete", "group"}, []string{"__complete", "config"})
 	for _, command := range commands {
 		name := strings.Join(command, " ")
 		if slices.ContainsFunc(beside, func(b string) bool { return name == b || strings.HasPrefix(name, b+" ") }) {
@@ -185,8 +185,12 @@ func TestS12_ThreeTenantsAtTheCommandLine(t *testing.T) {
 	for _, c := range tenants {
 		c.settle(t)
 	}
+	// Hundreds of short processes, one after another: what of them may race is in the watches, which have the
+	// race detector, as the server has. With it each would take a second to start.
+	tenants[0].b.From(filepath.Dir(box.Binary(t, "nstance-admin")))
+	commands := append(tenants[0].leaves(), []string{"__complete", "group"}, []string{"__complete", "config"}) // the same for all
 	for _, c := range tenants {
-		c.work()
+		c.work(commands)
 	}
 	for _, c := range tenants {
 		for i, w := range c.watches {
