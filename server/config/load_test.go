@@ -79,6 +79,25 @@ func TestLoad_defaults(t *testing.T) {
 	}
 }
 
+// A standby has to see the last renewal and take the lock within a tenth of the lease, whatever lease that is (L2).
+func TestL2_theIntervalOfQuestionsFollowsTheLease(t *testing.T) {
+	for leader, want := range map[string]time.Duration{
+		`"leader_timeout": "5s"`:                           200 * time.Millisecond,
+		`"leader_timeout": "10s"`:                          400 * time.Millisecond,
+		`"leader_timeout": "1h"`:                           500 * time.Millisecond,
+		`"leader_timeout": "5s", "peer_interval": "500ms"`: 500 * time.Millisecond,
+	} {
+		text := strings.Replace(configtest.Minimal, `"server": {`, `"server": {"shard_election": {`+leader+`},`, 1)
+		cfg, err := config.Load("min.jsonc", []byte(text), config.LoadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := cfg.Server.ShardElection.PeerInterval.Std(); got != want {
+			t.Errorf("%s: questions every %v, want %v", leader, got, want)
+		}
+	}
+}
+
 func TestF50_textThatIsNoDocument(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":      {"", "f:1:1: the document is empty; write an object: { … }"},

@@ -17,7 +17,7 @@ type Options struct {
 
 	Lease time.Duration // L, in whole seconds, at least MinLease; 15s
 	Renew time.Duration // between the leader's renewals, at most L/3; L/3
-	Poll  time.Duration // between a standby's looks at the lock, at most L/10; 500ms or L/10
+	Poll  time.Duration // between a standby's looks at the lock, at most L/10; 500ms or L/25
 
 	// Ask asks the server that listens for elections at addr for the document
 	// under which it holds this lock, and errs where it does not hold it. While
@@ -85,7 +85,7 @@ func (o Options) withDefaults() Options {
 		o.Renew = o.Lease / 3
 	}
 	if o.Poll == 0 {
-		o.Poll = min(500*time.Millisecond, o.Lease/10)
+		o.Poll = min(500*time.Millisecond, o.Lease/25)
 	}
 	if o.Recheck == 0 {
 		o.Recheck = 30 * time.Second

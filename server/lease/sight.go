@@ -31,7 +31,7 @@ type peer struct {
 // is far less than a call to the store may take: a leader that crashed right
 // after a renewal leaves a version that only storage shows, and the lease counts
 // from when it is seen.
-const patience = 250 * time.Millisecond
+const patience = 125 * time.Millisecond
 
 // note takes note of a version that was not seen before.
 func (s *sight) note(o observation, now time.Duration) { s.any, s.seen, s.since = true, o, now }

@@ -6,7 +6,7 @@
 // and the configuration changed, in any order.
 //
 // The exercises are stories that end well whatever the storage is: a crash in the
-// middle of a scale-up, the loss of the leader, its stop for longer than its lease, a
+// middle of a scale-up, the loss of the leader, its stop for longer than its lease, the loss of its host, a
 // restart without the cache, storage that is away. Each takes a test and a storage,
 // builds a world of its own, and checks what must hold: as many processes as
 // records, of the same instances, no more at any time than wanted, none twice, none

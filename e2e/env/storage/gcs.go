@@ -13,7 +13,7 @@ import (
 // GCS starts an emulator of Google Cloud Storage. Its buckets are lost by Kill.
 func GCS(t testing.TB) *Server {
 	t.Helper()
-	path, port := binary(t, "fake-gcs-server"), freePort(t)
+	path, port := binary(t, "fake-gcs-server"), freePort(t, "127.0.0.1")
 	url := "http://127.0.0.1:" + port
 	s := &Server{Kind: "gcs", URL: url, t: t, env: []string{"STORAGE_EMULATOR_HOST=" + url}}
 	s.command = func() *exec.Cmd {

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,13 @@ import (
 // Start.
 func S3(t testing.TB) *Server {
 	t.Helper()
-	path, addr, root := binary(t, "versitygw"), "127.0.0.1:"+freePort(t), t.TempDir()
+	return S3At(t, "127.0.0.1")
+}
+
+// S3At is [S3] at an address of this host by which others reach it too.
+func S3At(t testing.TB, address string) *Server {
+	t.Helper()
+	path, addr, root := binary(t, "versitygw"), net.JoinHostPort(address, freePort(t, address)), t.TempDir()
 	data := filepath.Join(root, "data")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)

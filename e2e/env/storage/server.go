@@ -25,7 +25,7 @@ type Server struct {
 	// Kind is what programs call this storage: s3 or gcs.
 	Kind string
 
-	// URL is where it answers, over HTTP and on loopback.
+	// URL is where it answers, over HTTP.
 	URL string
 
 	t       testing.TB
@@ -149,10 +149,10 @@ func binary(t testing.TB, name string) string {
 	return path
 }
 
-// freePort returns the number of a port that nobody listens on.
-func freePort(t testing.TB) string {
+// freePort returns the number of a port that nobody listens on at an address.
+func freePort(t testing.TB, address string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

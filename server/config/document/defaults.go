@@ -11,7 +11,7 @@ import (
 func defaults() *Config {
 	election := Election{
 		Enabled: true, LeaderTimeout: Duration(15 * time.Second),
-		InfrequentInterval: Duration(30 * time.Second), PeerInterval: Duration(500 * time.Millisecond),
+		InfrequentInterval: Duration(30 * time.Second),
 	}
 	return &Config{Server: Server{
 		Secrets: Secrets{Provider: SecretsObjectStorage},
@@ -49,6 +49,9 @@ func (c *Config) complete() {
 	for _, e := range []*Election{&s.ShardElection, &s.ClusterElection} {
 		if e.FrequentInterval == 0 {
 			e.FrequentInterval = e.LeaderTimeout / 3
+		}
+		if e.PeerInterval == 0 {
+			e.PeerInterval = min(e.LeaderTimeout/25, Duration(500*time.Millisecond))
 		}
 	}
 	completeWindows(s.Rails.MaintenanceWindows)

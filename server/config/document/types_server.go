@@ -211,7 +211,7 @@ type Election struct {
 	FrequentInterval Duration `json:"frequent_interval,omitempty"`
 	// Interval between a standby's looks at the stored lock while it hears from the leader. Default 30s.
 	InfrequentInterval Duration `json:"infrequent_interval,omitempty"`
-	// Interval between a standby's questions to the leader, at most L/10. Default 500ms.
+	// Interval between a standby's questions to the leader, at most L/10. Default L/25, at most 500ms.
 	PeerInterval Duration `json:"peer_interval,omitempty"`
 }
 
