@@ -218,3 +218,10 @@ func (a *autoscaler) awaitUnregistered(group string, want int) func(context.Cont
 		return nil
 	}
 }
+
+// limit gives a pool the limits that make it a group of the autoscaler.
+func (s *system) limit(t *testing.T, pool string, least, most int) {
+	t.Helper()
+	s.merge(t, "MachinePool", pool, fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d",%q:"%d"}}}`,
+		clusterv1.AutoscalerMinSizeAnnotation, least, clusterv1.AutoscalerMaxSizeAnnotation, most))
+}

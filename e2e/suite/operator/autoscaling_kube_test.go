@@ -1,15 +1,13 @@
-//go:build kube
+//go:build kube && operator
 
 package operator_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"nstance.dev/e2e/env/kube"
 )
@@ -80,11 +78,4 @@ func TestO17_AnAutoscalerGivesUpMachinesThatNeverJoin(t *testing.T) {
 	if diff := cmp.Diff(joined, s.names(t, "absent")); diff != "" {
 		t.Errorf("machines (-want +got):\n%s", diff)
 	}
-}
-
-// limit gives a pool the limits that make it a group of the autoscaler.
-func (s *system) limit(t *testing.T, pool string, least, most int) {
-	t.Helper()
-	s.merge(t, "MachinePool", pool, fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d",%q:"%d"}}}`,
-		clusterv1.AutoscalerMinSizeAnnotation, least, clusterv1.AutoscalerMaxSizeAnnotation, most))
 }

@@ -1,4 +1,4 @@
-//go:build kube
+//go:build kube && operator
 
 package operator_test
 

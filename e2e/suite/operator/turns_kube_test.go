@@ -6,6 +6,7 @@ import (
 	"flag"
 	"sync"
 	"testing"
+	"time"
 
 	"nstance.dev/e2e/env/kube"
 )
@@ -24,5 +25,9 @@ func ownCluster(t *testing.T, abilities ...kube.Ability) {
 	kube.Needs(t, append(abilities, kube.BeAlone)...)
 	t.Parallel()
 	turns() <- struct{}{}
-	t.Cleanup(func() { <-turns() })
+	began := time.Now()
+	t.Cleanup(func() {
+		t.Logf("measured: had a cluster for %v", time.Since(began).Round(100*time.Millisecond))
+		<-turns()
+	})
 }
