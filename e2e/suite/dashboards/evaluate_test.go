@@ -1,7 +1,6 @@
 package dashboards_test
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,53 +70,14 @@ func (s *scrapes) take(t *testing.T, answers map[string]string) {
 }
 
 // evaluate checks that each query has a value. Where it has none, later must say what has to happen
-// before it has, by the file and the panel's title.
+// before it has, by the panel's title.
 func (s *scrapes) evaluate(t *testing.T, p page, about func(query string) bool, later map[string]string) {
 	t.Helper()
-	values, waiting := 0, 0
-	titles := map[string]bool{}
-	for _, panel := range p.panels {
-		titles[panel.Title] = true
-		for _, query := range panel.Queries {
-			if !about(query) {
-				continue
-			}
-			parts, err := panels.Operands(query)
-			if err != nil {
-				t.Errorf("%s, %s: %v", p.file, panel.Title, err)
-			}
-			for _, part := range parts {
-				found, err := s.Query(t.Context(), part, s.at)
-				if err != nil {
-					t.Errorf("%s, %s: %v", p.file, panel.Title, err)
-					continue
-				}
-				known := 0
-				for _, one := range found {
-					if one.H != nil || !math.IsNaN(one.F) {
-						known++
-					}
-				}
-				switch {
-				case known > 0:
-					values++
-				case later[panel.Title] != "":
-					waiting++
-				default:
-					t.Errorf("%s, %s: no value (%d series): %s", p.file, panel.Title, len(found), part)
-				}
-			}
-		}
+	answers, err := s.Evaluate(t.Context(), s.at, p.panels, about, later)
+	if err != nil {
+		t.Errorf("%s: %v", p.file, err)
 	}
-	for title := range later {
-		if !titles[title] {
-			t.Errorf("%s has no %q, about which there is a reason", p.file, title)
-		}
-	}
-	if values == 0 {
-		t.Errorf("%s: no query has a value", p.file)
-	}
-	t.Logf("%s: %d queries have values, %d wait for what did not happen here", p.file, values, waiting)
+	t.Logf("%s: %d queries have values, %d wait for what did not happen here", p.file, answers.Values, answers.Waiting)
 }
 
 // ofOperator says whether a query is about what the operator counts.

@@ -3,7 +3,6 @@
 package operator_test
 
 import (
-	"math"
 	"os"
 	"strings"
 	"testing"
@@ -47,43 +46,12 @@ func (p *hostPanels) evaluate(t *testing.T, s *system, later map[string]string) 
 		}
 		all = append(all, found...)
 	}
-	shown, waiting := 0, map[string]bool{}
-	for _, panel := range all {
-		for _, query := range panel.Queries {
-			if !strings.Contains(query, "nstance_machines_") {
-				continue
-			}
-			parts, err := panels.Operands(query)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, part := range parts {
-				found, err := p.Query(t.Context(), part, p.at)
-				if err != nil {
-					t.Errorf("%s: %v", panel.Title, err)
-				}
-				known := false
-				for _, one := range found {
-					known = known || one.H != nil || !math.IsNaN(one.F)
-				}
-				switch {
-				case known:
-					shown++
-				case later[panel.Title] == "":
-					t.Errorf("panel %q shows nothing: %s", panel.Title, part)
-				default:
-					waiting[panel.Title] = true
-				}
-			}
-		}
+	answers, err := p.Evaluate(t.Context(), p.at, all, func(query string) bool { return strings.Contains(query, "nstance_machines_") }, later)
+	if err != nil {
+		t.Error(err)
 	}
-	for title := range later {
-		if !waiting[title] {
-			t.Errorf("panel %q shows something, or there is none: there is no reason to leave it out", title)
-		}
+	if answers.Values < 8 {
+		t.Errorf("%d queries about host machines have a value", answers.Values)
 	}
-	if shown < 8 {
-		t.Errorf("%d queries about host machines have a value", shown)
-	}
-	t.Logf("%d queries about host machines have a value, %d panels wait for what did not happen here", shown, len(waiting))
+	t.Logf("%d queries about host machines have a value, %d wait for what did not happen here", answers.Values, answers.Waiting)
 }
