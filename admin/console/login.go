@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -117,26 +118,28 @@ func (s *Server) begin(token string) (cookie, next string, ok bool) {
 		return "", "", false
 	}
 	s.token = secret()
+	now := s.opts.Now()
+	maps.DeleteFunc(s.sessions, func(_ string, who session) bool { return !now.Before(who.ends) })
 	if len(s.sessions) >= maxSessions {
 		oldest := ""
 		for c, other := range s.sessions {
-			if oldest == "" || other.began.Before(s.sessions[oldest].began) {
+			if oldest == "" || other.ends.Before(s.sessions[oldest].ends) {
 				oldest = c
 			}
 		}
 		delete(s.sessions, oldest)
 	}
 	cookie = secret()
-	s.sessions[cookie] = session{action: secret(), began: s.opts.Now()}
+	s.sessions[cookie] = session{action: secret(), ends: now.Add(s.opts.Session)}
 	return cookie, s.token, true
 }
 
-// sessionOf returns the session whose cookie a request carries.
+// sessionOf returns the session whose cookie a request carries, unless it is over.
 func (s *Server) sessionOf(r *http.Request) (session, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range r.CookiesNamed(s.opts.Cookie) {
-		if who, ok := s.sessions[c.Value]; ok {
+		if who, ok := s.sessions[c.Value]; ok && s.opts.Now().Before(who.ends) {
 			return who, true
 		}
 	}

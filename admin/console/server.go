@@ -35,6 +35,7 @@ type Options struct {
 	// nobody is. While it blocks, that browser alone waits.
 	LoggedIn func(token string)
 
+	Session      time.Duration    // how long a browser stays logged in, whatever it does; 12h
 	Heartbeat    time.Duration    // between signs of life on a stream; 15s
 	WriteTimeout time.Duration    // how long a browser may take nothing; 30s
 	Collect      time.Duration    // how long changes are collected; 100ms
@@ -46,7 +47,7 @@ func (o *Options) defaults() {
 	for _, d := range []struct {
 		field     *time.Duration
 		otherwise time.Duration
-	}{{&o.Heartbeat, 15 * time.Second}, {&o.WriteTimeout, 30 * time.Second}, {&o.Collect, 100 * time.Millisecond}} {
+	}{{&o.Session, 12 * time.Hour}, {&o.Heartbeat, 15 * time.Second}, {&o.WriteTimeout, 30 * time.Second}, {&o.Collect, 100 * time.Millisecond}} {
 		if *d.field <= 0 {
 			*d.field = d.otherwise
 		}
@@ -73,10 +74,10 @@ type Server struct {
 	sessions map[string]session // by the cookie's value
 }
 
-// session is a browser that was let in.
+// session is a browser that was let in. It ends at its time, and its streams with it.
 type session struct {
 	action string // what it shows before it changes anything
-	began  time.Time
+	ends   time.Time
 }
 
 // maxSessions is how many browsers may be logged in; the oldest is forgotten.
@@ -120,7 +121,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, in := s.sessionOf(r)
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/api/") && !in:
-		gateway.WriteError(w, gateway.Errorf(codes.Unauthenticated, "NOT_LOGGED_IN", "open the address that nstance-admin console has printed"))
+		gateway.WriteError(w, gateway.Errorf(codes.Unauthenticated, "NOT_LOGGED_IN", "not logged in, or the session is over: open the address that nstance-admin console printed last"))
 	case strings.HasPrefix(r.URL.Path, "/api/"):
 		s.serveAPI(w, r, who)
 	case !in && !s.pages.public(r.URL.Path):
@@ -138,7 +139,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, who session) {
 	case path == "/console/session" && r.Method == http.MethodGet:
 		s.writeSession(w, who)
 	case path == "/console/events" && r.Method == http.MethodGet:
-		s.events(w, r)
+		s.events(w, r, who)
 	case path == "/console/history" && r.Method == http.MethodGet:
 		q := r.URL.Query()
 		samples := s.opts.Hub.History(q.Get("shard"), q.Get("group"))

@@ -14,8 +14,8 @@ import (
 // batch is how many instances one event carries at most.
 const batch = 1000
 
-// events answers with all that is shown, and then with what changes.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+// events answers with all that is shown, and then with what changes, until the session ends.
+func (s *Server) events(w http.ResponseWriter, r *http.Request, who session) {
 	select {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
@@ -29,6 +29,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if out.Begin() != nil {
 		return // the browser is gone
 	}
+	over := time.NewTimer(who.ends.Sub(s.opts.Now()))
+	defer over.Stop()
 	heartbeat := time.NewTicker(s.opts.Heartbeat)
 	defer heartbeat.Stop()
 	collect := time.NewTimer(0)
@@ -53,6 +55,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 			first, wake = false, reader.Wake()
 		case <-heartbeat.C:
 			err = sendJSON(out, "ping", map[string]time.Time{"now": s.opts.Now().UTC()})
+		case <-over.C:
+			return // the page asks again, and is told to log in
 		case <-r.Context().Done():
 			return
 		}
