@@ -34,7 +34,8 @@ that are to be deleted. In JSON each line is an object {"time","kind","event"},
 where event is the message of the API.
 
 --since begins with what was decided in that time, as far as the servers keep it: the
-last 100 decisions of a group. --for shows one group or instance alone. With
+last 100 decisions of a group. What is decided while the stream opens is printed once it is
+open. --for shows one group or instance alone. With
 --follow=false the command ends after that.`,
 		Example: `  nstance-admin events
   nstance-admin events --since 1h --for group/web
@@ -52,7 +53,7 @@ last 100 decisions of a group. --for shows one group or instance alone. With
 		if err := opts.parse(); err != nil {
 			return err
 		}
-		printer := &eventPrinter{env: env, json: format.Shape() == output.JSON, opts: opts}
+		printer := &eventPrinter{env: env, json: format.Shape() == output.JSON, opts: opts, begin: env.Now().Add(-opts.since), printed: map[string]bool{}}
 		if opts.since > 0 {
 			if err := onEachShard(cmd.Context(), env, flags, printer.past); err != nil {
 				return err
@@ -65,7 +66,7 @@ last 100 decisions of a group. --for shows one group or instance alone. With
 			return nil
 		}
 		return watchShards(cmd.Context(), env, flags, func(ctx context.Context, s *shard) error {
-			return printer.follow(ctx, s)
+			return printer.follow(ctx, s, flags.timeout)
 		})
 	}
 	return cmd
@@ -103,7 +104,7 @@ func (o *eventOptions) shows(group, instance string) bool {
 	return (o.group == "" || o.group == group) && (o.instance == "" || o.instance == instance)
 }
 
-// past prints the decisions of a shard that are young enough, the oldest first.
+// past prints the decisions of a shard that are young enough, the oldest first, but none twice.
 func (p *eventPrinter) past(ctx context.Context, s *shard) error {
 	explanations, err := p.explanations(ctx, s)
 	if err != nil {
@@ -114,16 +115,18 @@ func (p *eventPrinter) past(ctx context.Context, s *shard) error {
 		decision *nstancev1.Decision
 	}
 	var rows []row
-	begin := p.env.Now().Add(-p.opts.since)
 	for _, why := range explanations {
 		for _, d := range why.GetDecisions() {
-			if !d.GetTime().AsTime().Before(begin) && p.opts.shows(why.GetGroup().GetKey(), d.GetInstanceId()) {
+			if !d.GetTime().AsTime().Before(p.begin) && p.opts.shows(why.GetGroup().GetKey(), d.GetInstanceId()) {
 				rows = append(rows, row{why.GetGroup().GetKey(), d})
 			}
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return a.decision.GetTime().AsTime().Compare(b.decision.GetTime().AsTime()) })
 	for _, r := range rows {
+		if !p.first(s, r.group, r.decision) {
+			continue
+		}
 		line := r.group + "  " + decided(r.decision)
 		if r.decision.GetHeldBy() != "" {
 			line += "; blocked by " + r.decision.GetHeldBy()
@@ -133,6 +136,16 @@ func (p *eventPrinter) past(ctx context.Context, s *shard) error {
 		}
 	}
 	return nil
+}
+
+// first reports whether a decision was not printed before.
+func (p *eventPrinter) first(s *shard, group string, d *nstancev1.Decision) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := strings.Join([]string{s.label, group, d.GetTime().AsTime().String(), d.GetInstanceId(), d.GetAction(), d.GetReason(), d.GetHeldBy()}, "\x00")
+	was := p.printed[key]
+	p.printed[key] = true
+	return !was
 }
 
 // explanations are those of the subject, or of all groups.
@@ -161,7 +174,9 @@ func (p *eventPrinter) explanations(ctx context.Context, s *shard) ([]*nstancev1
 		case err != nil:
 			return nil, err
 		}
+		p.mu.Lock()
 		p.known = true
+		p.mu.Unlock()
 		all = append(all, why)
 	}
 	return all, nil
@@ -173,13 +188,28 @@ type eventPrinter struct {
 	env   *Env
 	json  bool
 	opts  eventOptions
-	known bool // a shard has the subject
-	mu    sync.Mutex
+	begin time.Time // of the decisions that are printed
+
+	mu      sync.Mutex
+	known   bool            // a shard has the subject
+	printed map[string]bool // decisions
 }
 
-// follow prints the three streams of one shard.
-func (p *eventPrinter) follow(ctx context.Context, s *shard) error {
+// follow prints the three streams of one shard. What was decided after [eventPrinter.past] and before the stream of
+// instances was open, no stream tells: the decisions are listed again.
+func (p *eventPrinter) follow(ctx context.Context, s *shard, timeout time.Duration) error {
 	group, ctx := errgroup.WithContext(ctx)
+	var listed sync.Once
+	relist := func() {
+		if p.opts.since > 0 {
+			group.Go(func() error {
+				if err := onShard(ctx, timeout, s, p.past); err != nil && ctx.Err() == nil {
+					fmt.Fprintf(p.env.Err, "%swhat was decided while the stream opened is not known (%s)\n", s.prefix(), text(err))
+				}
+				return nil
+			})
+		}
+	}
 	group.Go(func() error {
 		return watchGroups(ctx, p.env, s, func(e *nstancev1.GroupEvent) error {
 			if p.opts.instance != "" || !p.opts.shows(e.GetGroup().GetKey(), "") {
@@ -190,6 +220,9 @@ func (p *eventPrinter) follow(ctx context.Context, s *shard) error {
 	})
 	group.Go(func() error {
 		return follow(ctx, p.env, s, openInstanceEvents(s), func(e *nstancev1.InstanceEvent) error {
+			if e.GetStatus() == eventSnapshotEnd {
+				listed.Do(relist)
+			}
 			if e.GetInstanceId() == "" || !p.opts.shows(e.GetGroup(), e.GetInstanceId()) { // a sign of the stream itself, or of another
 				return nil
 			}
