@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"text/template"
@@ -222,7 +223,7 @@ func (n *newcomer) record(took time.Duration) {
 	}
 	var page bytes.Buffer
 	n.must(template.Must(template.New("page").Parse(firstLook)).Execute(&page, map[string]any{
-		"Took": took.Round(time.Second).String(), "Dev": trim(printed.ReplaceAllString(n.first.screen(), "console: $1/?token=…")), "Terminal": trim(n.next.all()), "Top": trim(n.top), "Watch": trim(n.watch.all()),
+		"Took": took.Round(time.Second).String(), "Processors": runtime.NumCPU(), "Dev": trim(printed.ReplaceAllString(n.first.screen(), "console: $1/?token=…")), "Terminal": trim(n.next.all()), "Top": trim(n.top), "Watch": trim(n.watch.all()),
 		"Columns": columns, "Rows": rows, "Date": n.first.began.UTC().Format(time.DateOnly),
 	}))
 	n.must(os.WriteFile(filepath.Join(*recording, "first-look.md"), page.Bytes(), 0o600))
