@@ -3,7 +3,9 @@ package shards
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
@@ -43,6 +45,28 @@ func (c *Cluster) client(shard, tenant string) (nstancev1.OperatorServiceClient,
 		}
 	}
 	return nstancev1.NewOperatorServiceClient(c.conns[key]), nil
+}
+
+// Dial connects to a shard as the test's own operator of a tenant. The caller closes the connection. It is safe
+// for concurrent use.
+func (c *Cluster) Dial(shard, tenant string) (*grpc.ClientConn, error) {
+	settings, err := box.ClientTLS(c.identity(tenant))
+	if err != nil {
+		return nil, err
+	}
+	settings.ServerName = identity.ServerName(shard, ClusterID)
+	return box.Dial(c.shards[shard].operator, settings)
+}
+
+// Admin starts a command of nstance-admin that goes on, as the test's own operator of a tenant, for all shards.
+func (c *Cluster) Admin(tenant, command string, flags ...string) *box.Process {
+	c.t.Helper()
+	var servers []string
+	for _, name := range c.Shards() {
+		servers = append(servers, name+"="+c.shards[name].operator)
+	}
+	args := []string{command, "--servers", strings.Join(servers, ","), "--identity-dir", c.identity(tenant)}
+	return c.box.Start("nstance-admin", append(args, flags...)...)
 }
 
 func (c *Cluster) hangUp() {

@@ -33,6 +33,9 @@ const (
 	Kind     = "knd"
 )
 
+// HostTemplate is that of machines as [NodeMachines] makes them, beside those of Template, where [Hosts] is given.
+const HostTemplate = "host"
+
 // Addresses is the network of the addresses that machines are said to have.
 const Addresses = "10.77.0.0/16"
 
@@ -59,6 +62,9 @@ func Unbound(c *Cluster) { c.deleteShare = "100%" }
 // NodeMachines makes the machines hosts, on which nodes run in machines of their own.
 func NodeMachines(c *Cluster) { c.nodeMachines = true }
 
+// Hosts gives all shards [HostTemplate] beside the other template.
+func Hosts(c *Cluster) { c.hosts = true }
+
 // HostPolicy is the policy of the machines as hosts, beside what it is by default.
 func HostPolicy(policy map[string]any) Option {
 	return func(c *Cluster) { c.hostPolicy = policy }
@@ -83,6 +89,7 @@ type Cluster struct {
 	demand         map[string]object // group of mode demand, by tenant
 	userData       string            // template of the machines
 	nodeMachines   bool
+	hosts          bool   // there is HostTemplate
 	hostPolicy     object // of the machines, where they are hosts
 	demandServer   object // what servers are told of demand besides prices
 	earlier        string // where the programs are, if they are those of an earlier release

@@ -73,10 +73,6 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 		}
 		all[tenant].(object)[DemandGroup] = group //nolint:forcetypeassert // all are
 	}
-	machine := object{"enabled": c.nodeMachines}
-	if c.hostPolicy != nil {
-		machine["policy"] = c.hostPolicy
-	}
 	return object{
 		"server": object{
 			"cluster_id": ClusterID, "shard": s.name,
@@ -94,11 +90,27 @@ func (c *Cluster) configuration(s *shard, groups Groups) object {
 			"error_exit_jitter": object{"min_delay": "0s", "max_delay": "0s"},
 			"admin_tenants":     []string{Tenant}, "demand": c.demandSettings(),
 		},
-		"templates": object{Template: object{
+		"templates": c.templates(),
+		"tenants":   object{OtherTenant: object{}},
+		"groups":    all,
+	}
+}
+
+// templates differ in whether their machines are hosts.
+func (c *Cluster) templates() object {
+	of := func(hosts bool) object {
+		machine := object{"enabled": hosts}
+		if c.hostPolicy != nil {
+			machine["policy"] = c.hostPolicy
+		}
+		return object{
 			"kind": Kind, "arch": runtime.GOARCH, "instance_type": "process", "subnet_pool": "local",
 			"userdata": object{"content": c.userData}, "tenants": []string{Tenant, OtherTenant}, "machine": machine,
-		}},
-		"tenants": object{OtherTenant: object{}},
-		"groups":  all,
+		}
 	}
+	all := object{Template: of(c.nodeMachines)}
+	if c.hosts {
+		all[HostTemplate] = of(true)
+	}
+	return all
 }

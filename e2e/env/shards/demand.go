@@ -45,6 +45,9 @@ func UserData(template string) Option {
 // MachineDirs is a pattern that matches the directory of each machine of all shards.
 func (c *Cluster) MachineDirs() string { return filepath.Join(c.box.Path("machines"), "*", "*") }
 
+// Machines is the directory with the directories of a shard's machines.
+func (c *Cluster) Machines(shard string) string { return c.box.Path("machines", shard) }
+
 // demandSettings are what servers are told of demand in general: prices for all, and what was
 // added.
 func (c *Cluster) demandSettings() object {
