@@ -47,7 +47,8 @@ type File struct {
 type Package struct {
 	Name, About string
 	Files       []File
-	Unit        string // that is restarted after an upgrade and stopped before a removal; empty: none
+	Unit        string // that is restarted after an upgrade, and stopped and disabled before a removal; empty: none
+	Beside      string // a unit that starts what the package installs, and is stopped and disabled with it; empty: none
 	Cache       string // folder below /var/cache that goes with a purge; empty: none
 	Needs       string // package without which it does not work; empty: none
 	Alternative string // what else provides the same and can't be installed beside it; empty: nothing
@@ -79,7 +80,7 @@ func Manifest(programs, deploy, share string) []Package {
 	}
 	all = append(all, Package{
 		Name: "nstance-agent", About: "agent of Nstance in each machine",
-		Unit: "nstance-agent.service",
+		Unit: "nstance-agent.service", Beside: "nstance-cluster.path",
 		Files: append(program(programs, "", "nstance-agent"),
 			agent("nstance-agent.service"), agent("nstance-cluster.service"),
 			File{From: deploy + "/systemd/nstance-cluster.path", To: "usr/lib/systemd/system/nstance-cluster.path", Mode: 0o644},

@@ -104,7 +104,7 @@ func scriptsOf(pkg Package) map[string]string {
 	if pkg.Unit == "" {
 		return nil
 	}
-	fill := strings.NewReplacer("@UNIT@", pkg.Unit, "@CACHE@", pkg.Cache)
+	fill := strings.NewReplacer("@UNIT@", pkg.Unit, "@ALL@", strings.TrimSpace(pkg.Unit+" "+pkg.Beside), "@CACHE@", pkg.Cache)
 	all := map[string]string{
 		"postinstall": fill.Replace(postinstall),
 		"preremove":   fill.Replace(preremove),
@@ -130,7 +130,7 @@ const preremove = `#!/bin/sh
 set -e
 [ -d /run/systemd/system ] || exit 0
 case "$1" in
-remove | 0) systemctl disable --now @UNIT@ ;;
+remove | 0) systemctl disable --now @ALL@ ;;
 esac
 `
 

@@ -127,15 +127,23 @@ func TestDebianPackages(t *testing.T) {
 	t.Log(exposure)
 	m.run("man -w nstance-admin 2>/dev/null || test -s /usr/share/man/man1/nstance-admin.1.gz")
 	m.run("bash -n /usr/share/bash-completion/completions/nstance-admin")
+	for _, name := range []string{"nstance-server-local", "nstance-agent", "nstance-admin"} {
+		m.run("grep -q 'google.golang.org/grpc v' /usr/share/doc/" + name + "/copyright")
+	}
 
 	t.Run("leader killed", func(t *testing.T) { m.killLeader(t) })
 
 	m.run("systemctl stop standby || :")
+	m.run("systemctl enable --now nstance-cluster.path")
 	m.run("dpkg --remove nstance-server-local")
 	if _, code := m.try("systemctl cat nstance-server"); code == 0 {
 		t.Error("the unit is still there after the removal")
 	}
 	m.run("test -e /etc/nstance/server.env")
+	m.run("dpkg --remove nstance-agent")
+	if left, _ := m.try("find /etc/systemd/system -name 'nstance-agent*' -o -name 'nstance-cluster*'; systemctl list-units --all --plain --no-legend 'nstance-cluster.path'"); left != "" {
+		t.Errorf("the agent's package leaves %s", left)
+	}
 	kept := m.content("/srv/nstance") // the server has given its lease up
 	m.run("dpkg --purge nstance-server-local")
 	m.run("test ! -e /etc/nstance/server.env")
@@ -207,6 +215,9 @@ func TestRPM(t *testing.T) {
 	info, err := os.Stat(filepath.Join(root, "etc/nstance/server.env"))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("server.env: %v, %v", info, err)
+	}
+	if terms, err := os.ReadFile(filepath.Join(root, "usr/share/doc/nstance-server-local/copyright")); err != nil || !strings.Contains(string(terms), "Apache License") {
+		t.Errorf("the licences: %.200q, %v", terms, err)
 	}
 	rpm("--erase", "nstance-server-local")
 	if _, err := os.Stat(filepath.Join(root, "usr/bin/nstance-server-local")); err == nil {

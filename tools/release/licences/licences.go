@@ -1,5 +1,6 @@
 // Package licences finds the modules that programs are linked of, and the licence of each by its
 // text. It decides nothing about them but that a licence which nobody has looked at yet is an error.
+// [Page] tells of them for readers, [Texts] is what who gives a program away has to add.
 package licences
 
 import (
@@ -25,6 +26,7 @@ type Module struct {
 	Path, Version string
 	Licences      []string // names of SPDX, sorted, at least one
 	Programs      []string // by name, sorted
+	Texts         []string // of the licences, and of notices that must go along
 }
 
 // known are the licences under which parts may be linked into what Nstance gives away.
@@ -35,6 +37,7 @@ var known = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-
 var (
 	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)([.-](txt|md|markdown|rst|code|mit|apache|apache-?2(\.0)?|bsd|isc|mpl(-2\.0)?|3rd-party))*$`)
 	listFile    = regexp.MustCompile(`(?i)3rd-party`)
+	noticeFile  = regexp.MustCompile(`(?i)^notice([.-](txt|md))?$`)
 )
 
 // listed is what go list says about a package.
@@ -82,7 +85,7 @@ func Of(ctx context.Context, programs, flags, env []string) ([]Module, error) {
 	for _, path := range slices.Sorted(maps.Keys(modules)) {
 		m := modules[path]
 		var err error
-		if m.Licences, err = in(roots[path], slices.Sorted(maps.Keys(dirs[path]))); err != nil {
+		if m.Licences, m.Texts, err = in(roots[path], slices.Sorted(maps.Keys(dirs[path]))); err != nil {
 			errs = append(errs, fmt.Errorf("%s %s: %w", path, m.Version, err))
 		}
 		slices.Sort(m.Programs)
@@ -112,36 +115,45 @@ func list(ctx context.Context, args, env []string) ([]listed, error) {
 	}
 }
 
-// in names the licences of a module: those at its root, and those between there and each package.
-func in(root string, packages []string) ([]string, error) {
+// in names the licences of a module, and returns their texts: those at its root, and those between there and each
+// package.
+func in(root string, packages []string) (names, texts []string, err error) {
 	looked, found := map[string]bool{}, map[string]bool{}
 	for _, dir := range append([]string{root}, packages...) {
 		for ; !looked[dir] && strings.HasPrefix(dir, root); dir = filepath.Dir(dir) {
 			looked[dir] = true
-			if err := at(dir, found); err != nil {
-				return nil, err
+			some, err := at(dir, found)
+			if err != nil {
+				return nil, nil, err
 			}
+			texts = append(texts, some...)
 		}
 	}
 	if len(found) == 0 {
-		return nil, errors.New("it has no file with a licence")
+		return nil, nil, errors.New("it has no file with a licence")
 	}
-	return slices.Sorted(maps.Keys(found)), nil
+	return slices.Sorted(maps.Keys(found)), texts, nil
 }
 
-// at adds the licences in the files of one directory.
-func at(dir string, found map[string]bool) error {
+// at adds the licences in the files of one directory, and returns the texts.
+func at(dir string, found map[string]bool) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var texts []string
 	for _, entry := range entries {
-		if entry.IsDir() || !licenceFile.MatchString(entry.Name()) {
+		isLicence := licenceFile.MatchString(entry.Name())
+		if entry.IsDir() || !isLicence && !noticeFile.MatchString(entry.Name()) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {
-			return err
+			return nil, err
+		}
+		texts = append(texts, string(text))
+		if !isLicence {
+			continue
 		}
 		least := 60.0
 		if listFile.MatchString(entry.Name()) {
@@ -149,13 +161,13 @@ func at(dir string, found map[string]bool) error {
 		}
 		names, err := recognize(text, least)
 		if err != nil {
-			return fmt.Errorf("%s: %w", entry.Name(), err)
+			return nil, fmt.Errorf("%s: %w", entry.Name(), err)
 		}
 		for _, name := range names {
 			found[name] = true
 		}
 	}
-	return nil
+	return texts, nil
 }
 
 // Recognize names the licences of a text. It fails where a good part of the text is of none, or

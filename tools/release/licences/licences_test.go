@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"nstance.dev/tools/release/licences"
 )
@@ -51,7 +52,7 @@ func TestOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []licences.Module{{Path: "github.com/google/licensecheck", Version: "v0.3.1", Licences: []string{"BSD-3-Clause"}, Programs: []string{"licences"}}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(licences.Module{}, "Texts")); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := licences.Of(t.Context(), []string{"nstance.dev/tools/release/cmd/none"}, nil, nil); err == nil {

@@ -24,6 +24,7 @@ type order struct {
 	arches                                          []string
 	only                                            []string // packages; empty: a whole release
 	builder                                         release.Builder
+	tags                                            string // of the build
 }
 
 func main() {
@@ -47,6 +48,7 @@ func run(args []string) error {
 	flags.StringVar(&o.out, "out", "dist/release", "directory to write to")
 	flags.StringVar(&o.nfpm, "nfpm", "bin/tools/nfpm", "program that makes packages")
 	flags.StringVar(&o.key, "key", "", "file with the signing key; empty: nothing is signed")
+	flags.StringVar(&o.tags, "tags", "disable_grpc_modules", "tags of the build")
 	only := flags.String("only", "", "make these packages alone, for the processor of this machine")
 	flags.StringVar(&o.builder.ID, "builder", "https://nstance.dev/builders/unattested", "who builds")
 	flags.StringVar(&o.builder.Source, "source", "git+https://nstance.dev/nstance", "repository")
@@ -110,11 +112,16 @@ func (o order) wants(pkg string) bool { return len(o.only) == 0 || slices.Contai
 // forArch makes the packages, the archives and the bills of one processor.
 func (o order) forArch(ctx context.Context, arch string) error {
 	programs := filepath.Join(o.programs, "linux-"+arch)
+	terms, err := o.termsFor(ctx, arch)
+	if err != nil {
+		return err
+	}
 	packager := release.Packager{Nfpm: o.nfpm, Version: o.version, Out: filepath.Join(o.out, "packages")}
 	for _, pkg := range release.Manifest(programs, "deploy", o.share) {
 		if !o.wants(pkg.Name) {
 			continue
 		}
+		pkg.Files = append(pkg.Files, terms(pkg.Name))
 		for _, form := range []string{"deb", "rpm"} {
 			if err := packager.Make(ctx, pkg, arch, form); err != nil {
 				return err
@@ -127,7 +134,7 @@ func (o order) forArch(ctx context.Context, arch string) error {
 	if len(o.only) > 0 {
 		return nil
 	}
-	operator := []release.File{}
+	operator := []release.File{terms("nstance-operator", "nstance-pod-demand")}
 	for _, name := range []string{"nstance-operator", "nstance-pod-demand"} {
 		operator = append(operator, release.File{From: programs + "/" + name, To: "usr/bin/" + name, Mode: 0o755})
 	}
