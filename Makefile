@@ -369,10 +369,17 @@ demand-arm64: ## Repeat the golden traces of the engine of demand mode on an emu
 	GOARCH=arm64 CGO_ENABLED=0 go test -count=1 -exec qemu-aarch64-static ./server/demand ./server/demand/vector -run 'TestScenarios|TestE10|TestE2_Draw|TestDraw'
 	GOARCH=arm64 CGO_ENABLED=0 go test -count=1 -exec qemu-aarch64-static ./e2e/sim/demandsim -run 'TestStories$$'
 
+# The tags of tests that their own targets run. What has one of them is vetted too, so that it still compiles when
+# somebody runs it; those that go together at once, and the others, whose TestMain is another one, in turn.
+TAGGED      := behaviour,console,demand,fleet,hosts,kind,kube,live,mistakes,operator,packages,providers,scale,soak,storage,tmux,tofu,upgrade
+HOSTSTAGGED := hostnodes hostservice hostvm
+
 .PHONY: lint
 lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## Check format, code and wire contract
 	@unformatted=$$(gofmt -l $(MODULES)); [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; }
 	go vet $(PACKAGES)
+	go vet -tags $(TAGGED) $$(grep -rlE --include='*.go' '^//go:build .*\b($(subst $(comma),|,$(TAGGED)))\b' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|')
+	for tag in $(HOSTSTAGGED); do go vet -tags $$tag ./e2e/suite/hosts; done
 	$(TOOLS)/golangci-lint run --allow-parallel-runners $(PACKAGES)
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf breaking --against protos/baseline.binpb
