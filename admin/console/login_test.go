@@ -42,8 +42,8 @@ func TestF43_ASessionEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	next := b.listen(ctx)
-	for name := ""; ; {
-		if name, _ = next(); name == "" {
+	for {
+		if name, _ := next(); name == "" {
 			break
 		}
 	}
