@@ -79,7 +79,7 @@ func Decide(in Input, now time.Time) Decision {
 		return ended(op, d, now)
 	case !op.DeletionTimestamp.IsZero():
 		return d
-	case in.Machine.Found && op.Status.MachineUID != "" && op.Status.MachineUID != in.Machine.UID:
+	case in.Machine.Found && madeForAnother(op, in.Machine.UID):
 		return failed(op, d, now, hostsv1.ReasonMachineReplaced, "HostMachine %s is another one of the same name by now", in.Machine.Name)
 	case op.Status.State == hostsv1.OperationInProgress:
 		return inProgress(op, d, now)

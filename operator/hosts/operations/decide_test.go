@@ -109,6 +109,9 @@ func TestDecide(t *testing.T) {
 	absent := func(m *Machine) { m.Found = false; m.Executors = nil }
 	replaced := func(m *Machine) { m.UID = "uid-other" }
 	day := 24 * time.Hour
+	parent := operation("all", "reboot", 0)
+	child := Child(parent, &hostsv1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: "box", UID: "uid-box"}})
+	child.CreationTimestamp = metav1.NewTime(now)
 	for _, tt := range []struct {
 		name    string
 		op      *hostsv1.MachineOperation
@@ -148,6 +151,8 @@ func TestDecide(t *testing.T) {
 		{name: "M78: the executor says nothing until a minute after it", op: operation("a", "reboot", day, claimedAgo("paver", 11*time.Minute)), machine: box(), want: "Failed/ExecutorLost by paver"},
 		{name: "M82: the machine is another one of the same name", op: operation("a", "reboot", 0, func(op *hostsv1.MachineOperation) { op.Status.MachineUID = "uid-box" }), machine: box(replaced), want: "Failed/MachineReplaced"},
 		{name: "M82: also while it is under way", op: operation("a", "reboot", 0, claimedAgo("paver", 0), func(op *hostsv1.MachineOperation) { op.Status.MachineUID = "uid-box" }), machine: box(replaced), want: "Failed/MachineReplaced by paver"},
+		{name: "M82: a child's machine is the one that the selector matched", op: child, machine: box(), parent: &Parent{Begun: true}, want: "Pending/Offered by paver until 24h0m0s"},
+		{name: "M82: also where it was replaced before the first look at the child", op: child, machine: box(replaced), parent: &Parent{Begun: true}, want: "Failed/MachineReplaced"},
 		{name: "M81: a parameter that is none", op: operation("a", "reboot", 0, parameter("speed", "1")), machine: box(), want: "Failed/InvalidParameters"},
 		{name: "M81: a custom name takes any", op: operation("a", "packetCapture", 0, parameter("speed", "$(id)")), machine: box(), want: "Pending/Offered by tracer until 24h0m0s"},
 		{name: "M80: without a time to live it stays", op: operation("a", "reboot", day, finishedAgo("Complete", -1, 20*time.Hour)), machine: box(), want: "Complete/Succeeded"},

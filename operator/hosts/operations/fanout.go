@@ -2,8 +2,6 @@ package operations
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"time"
 
@@ -11,34 +9,6 @@ import (
 
 	hostsv1 "nstance.dev/operator/api/hosts/v1alpha1"
 )
-
-// ChildName is the name of the operation that is made for a machine.
-func ChildName(parent, machineUID string) string {
-	sum := sha256.Sum256([]byte(machineUID))
-	return parent + "-" + hex.EncodeToString(sum[:4])
-}
-
-// Child returns the operation that is made for a machine. It has no time to live: it goes with its
-// parent.
-func Child(parent *hostsv1.MachineOperation, m *hostsv1.HostMachine) *hostsv1.MachineOperation {
-	yes := true
-	child := &hostsv1.MachineOperation{ObjectMeta: metav1.ObjectMeta{
-		Name:   ChildName(parent.Name, string(m.UID)),
-		Labels: map[string]string{hostsv1.LabelMachine: m.Name, hostsv1.LabelParentUID: string(parent.UID)},
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: hostsv1.GroupVersion.String(), Kind: hostsv1.KindMachineOperation, Name: parent.Name, UID: parent.UID, Controller: &yes,
-		}},
-	}}
-	child.Spec = *parent.Spec.DeepCopy()
-	child.Spec.MachineSelector, child.Spec.MaxConcurrent, child.Spec.TTLSecondsAfterFinished = nil, nil, nil
-	child.Spec.MachineRef = &hostsv1.MachineReference{Name: hostsv1.Label(m.Name)}
-	return child
-}
-
-// IsChildOf reports whether an operation was made for a parent.
-func IsChildOf(op, parent *hostsv1.MachineOperation) bool {
-	return op.Labels[hostsv1.LabelParentUID] == string(parent.UID) && metav1.IsControlledBy(op, parent)
-}
 
 // Limit is how many children of a parent may run at once; 0: all.
 func Limit(parent *hostsv1.MachineOperation) int {

@@ -61,7 +61,7 @@ func mayBegin(op *hostsv1.MachineOperation, m Machine) bool {
 		return false
 	}
 	return m.Found && Executor(op.Spec.OperationName, m.Executors) != "" && (Forced(op) || !m.Paused && m.Repaving == "") &&
-		(op.Status.MachineUID == "" || op.Status.MachineUID == m.UID)
+		!madeForAnother(op, m.UID)
 }
 
 // Running are the operations that an executor has or may take: of a machine one at most, and of the
