@@ -46,6 +46,11 @@ type InstanceRecord struct {
 	Overrides    json.RawMessage `json:"overrides"`         // of the request; nil is written as {}
 	InfraHash    string          `json:"infra_config_hash"` // what it was made from; never changes
 
+	// UserdataSHA256 tells what stood at the address of the user data when the machine was made, in hex.
+	// Empty: the user data stands in the configuration, the machine was adopted, or the record is from
+	// before this member was.
+	UserdataSHA256 string `json:"userdata_sha256,omitempty"`
+
 	Provider   string `json:"provider"`
 	ProviderID string `json:"provider_id"` // the provider's own id, not a URI; empty until the provider has answered
 	ImageID    string `json:"image_id"`

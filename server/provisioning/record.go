@@ -10,6 +10,7 @@ import (
 	"nstance.dev/server/driver"
 	"nstance.dev/server/layout"
 	"nstance.dev/server/pki"
+	"nstance.dev/server/userdata"
 )
 
 // builder makes the record of a new instance, and its create call.
@@ -39,6 +40,9 @@ func (d *builder) record(id identity.ID, eff *effective.Group, s *launchInputs, 
 		Machine: eff.Machine != nil,
 		ImageID: s.imageID, GroupEntry: d.opts.Groups.EntryToKeep(eff, req.OnDemand),
 		Provider: d.opts.Groups.Config().Server.Provider.Kind, NonceSHA256: pki.HashNonce(token), NonceExpires: layout.At(now.Add(ttl)),
+	}
+	if s.userdata != nil {
+		rec.UserdataSHA256 = userdata.Hash(s.userdata)
 	}
 	if p := req.purchase; p != nil {
 		rec.Binding = p.Binding

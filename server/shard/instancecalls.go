@@ -19,6 +19,7 @@ import (
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/provisioning"
 	"nstance.dev/server/refusal"
+	"nstance.dev/server/userdata"
 )
 
 // InstanceRequest asks for an on-demand instance.
@@ -266,6 +267,11 @@ func (r *Requests) maskOf(ctx context.Context, in cache.Instance) (masking.Mask,
 				Code: refusal.Unavailable, Reason: "USER_DATA_UNAVAILABLE", Err: err,
 				Message: "the user data of the instance could not be fetched, so that it could not be masked; try again",
 			}
+		}
+		if rec.UserdataSHA256 != userdata.Hash(raw) {
+			return masking.Mask{}, refusal.New(refusal.FailedPrecondition, "USER_DATA_UNKNOWN",
+				"instance %s is not known to be made from what stands at the address of its user data now, so that its user data could not be masked; "+
+					"look at its output with the provider's own tools, or replace the instance", in.ID)
 		}
 	}
 	text, err := u.Decode(raw)

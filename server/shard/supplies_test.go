@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"nstance.dev/server/cache"
 	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest"
 	"nstance.dev/server/fleet"
+	"nstance.dev/server/masking"
 	"nstance.dev/server/retry"
 )
 
@@ -228,6 +230,38 @@ func TestUserdataBeyondTheLimitIsACreateError(t *testing.T) {
 		}
 		if said := w.said(web); len(said) != 1 || !strings.HasPrefix(said[0], "invalid: ") {
 			t.Errorf("said %q, want that the user data is too large", said)
+		}
+	})
+}
+
+// What stands at the address of the user data says nothing of a machine that was made before it changed.
+func TestS14_UserdataThatHasChangedAtItsAddressMasksNothing(t *testing.T) {
+	site := &fakeWeb{text: "password=plum-4f9c2e71 {{ .Nonce }}"}
+	inWorld(t, withUserdata(site), func(t *testing.T, w *world) {
+		mask := func(in cache.Instance) (masking.Mask, error) { return w.term().requests.maskOf(w.ctx, in) }
+		w.scale(web, 1)
+		w.settle(time.Minute)
+		m, err := mask(w.members(web)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, _ := m.Apply("+ password=plum-4f9c2e71"); strings.Contains(text, "plum") {
+			t.Errorf("it is told %q", text)
+		}
+		site.set("password=fig {{ .Nonce }}", nil)
+		if _, err := mask(w.members(web)[0]); err == nil || !strings.Contains(err.Error(), "not known to be made from what stands at the address") {
+			t.Errorf("after a change: %v", err)
+		}
+		w.scale(web, 2)
+		w.settle(time.Minute)
+		told := 0
+		for _, in := range w.members(web) {
+			if _, err := mask(in); err == nil {
+				told++
+			}
+		}
+		if all := len(w.members(web)); told != 1 || all != 2 {
+			t.Errorf("the output of %d of %d machines is told, want that of the one made since", told, all)
 		}
 	})
 }

@@ -2,6 +2,8 @@ package userdata
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -80,6 +82,12 @@ func (f *Fetcher) get(ctx context.Context, u *url.URL) ([]byte, error) {
 		return nil, errors.New("empty")
 	}
 	return data, nil
+}
+
+// Hash names user data without telling it: SHA-256 in hex, as in the record of an instance.
+func Hash(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // Place is an address without what may be secret in it: user, query and fragment.

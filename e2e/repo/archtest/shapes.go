@@ -36,7 +36,7 @@ var large = map[string]size{
 	"operator/shards: fields of Options":                                      {16, true, "options"},
 	"providers/proxmox: fields of Options":                                    {17, true, "options"},
 	"server/agents: fields of Options":                                        {23, true, "options"},
-	"server/layout: fields of InstanceRecord":                                 {43, true, "a document"},
+	"server/layout: fields of InstanceRecord":                                 {44, true, "a document"},
 	"server/cache: fields of Instance":                                        {27, true, "a row"},
 	"server/config/document: fields of Demand":                                {16, true, "a document"},
 	"server/config/document: fields of Server":                                {26, true, "a document"},
