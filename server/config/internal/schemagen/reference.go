@@ -97,6 +97,9 @@ func (r *reference) typeOf(s *jsonschema.Schema) string {
 }
 
 func plural(what string) string {
+	if strings.HasPrefix(what, "`") {
+		return what // the values themselves
+	}
 	if before, rest, ok := strings.Cut(what, " "); ok && before == "object" || before == "list" {
 		return before + "s " + rest
 	}
