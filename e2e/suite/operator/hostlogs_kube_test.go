@@ -252,7 +252,7 @@ func TestM56M75M79M86M100_LogsAndKeysOfAHost(t *testing.T) {
 		t.Errorf("a password is in the logs:\n%s", text)
 	}
 
-	var seen hostPanels
+	var seen seenPanels
 	seen.scrape(t, s)
 	if again := collect("again"); run("list", "--instance", id, "-o", "name") != again+"\n"+key+"\n" {
 		t.Errorf("after another operation, with key %s, stored are %q", again, run("list"))
@@ -296,7 +296,7 @@ func TestM56M75M79M86M100_LogsAndKeysOfAHost(t *testing.T) {
 	}
 	seen.scrape(t, s)
 	seen.scrape(t, s)
-	seen.evaluate(t, s, map[string]string{
+	seen.evaluate(t, s, "nstance_machines_", 8, map[string]string{
 		"Nodes that were deleted: time until they are back (p50)": "no Node is deleted",
 		"Rollouts: machines":         "the strategy is OnDelete",
 		"Rollouts that have halted":  "the strategy is OnDelete",
