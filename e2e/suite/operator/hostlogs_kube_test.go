@@ -300,6 +300,8 @@ func TestM56M75M79M86M100_LogsAndKeysOfAHost(t *testing.T) {
 		"Nodes that were deleted: time until they are back (p50)": "no Node is deleted",
 		"Rollouts: machines":         "the strategy is OnDelete",
 		"Rollouts that have halted":  "the strategy is OnDelete",
+		"NstanceRolloutHalted":       "the strategy is OnDelete",
+		"NstancePrebuildNotEnded":    "nothing is to be prepared",
 		"Machines that are prepared": "nothing is to be prepared",
 	})
 }
