@@ -223,7 +223,7 @@ e2e: build kube-components $(TOOLS)/kubeadm ## Run the tests on a real Kubernete
 	go test -timeout 10m -count=1 -tags console -run '^TestConsole$$' $(TESTFLAGS) ./e2e/suite/console # needs Chromium: apt-get install -y chromium
 
 # The stories of make e2e break most often, a few for each subject. These are all of the operator's: what takes
-# minutes, because somebody is away for long or there are many of everything, has the tag operator too.
+# minutes, because a shard or an API server is away for long or there are many of everything, has the tag operator too.
 .PHONY: e2e-operator
 e2e-operator: build kube-components ## Run all stories of the operator on a real Kubernetes control plane (a quarter of an hour)
 	go test -timeout 40m -count=1 -tags kube,operator $(TESTFLAGS) ./e2e/suite/operator

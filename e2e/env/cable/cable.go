@@ -41,7 +41,7 @@ type Host struct {
 // New makes a host whose cable is plugged in. It is gone when the test ends; one at a time can be.
 func New(t testing.TB) *Host {
 	t.Helper()
-	// A namespace that nobody is in has no name for ip, so somebody is in it until the cable lies.
+	// The program ip names a namespace by a process in it, so one stays there until the cable is laid.
 	holder := exec.Command("cat")
 	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	in, err := holder.StdinPipe() // it ends with the test, however that ends

@@ -12,7 +12,7 @@ import (
 )
 
 // LeaderCutOff pulls the cable of the leader's host right after a renewal, that many times: from then on
-// nobody hears of the leader, and it reaches neither the storage nor a machine, but it runs and could
+// the leader reaches neither other servers nor the storage nor a machine, but it runs and could
 // make machines. The standby answers operators within 1.1 leases of that renewal. It makes one machine
 // more and gives it back later; when the cable is in again, the old leader stands by and neither
 // writes nor makes anything (L2, S1, S2).
@@ -45,7 +45,7 @@ func LeaderCutOff(t *testing.T, rounds int, reached func() Storage) {
 		t.Logf("measured: lease %v: cut off %v after the last renewal, another serves %v after it, at most %v", storage.lease(),
 			pulled.Sub(last.LastUpdated).Round(time.Millisecond), served.Round(time.Millisecond), bound)
 		if served > bound {
-			t.Errorf("nobody served for %v after the last renewal of the leader that was cut off, at most %v", served, bound)
+			t.Errorf("no server served for %v after the last renewal of the leader that was cut off, at most %v", served, bound)
 		}
 		w.Settle(size, pulled)
 		w.unharmed(before, seen())
@@ -126,6 +126,6 @@ func (w *World) succession(old lease.Document) (last lease.Document, served time
 			return last, time.Since(last.LastUpdated)
 		}
 	}
-	w.t.Fatalf("nobody serves within two leases after %s was cut off", old.LeaderID)
+	w.t.Fatalf("no server serves within two leases after %s was cut off", old.LeaderID)
 	return last, 0
 }
