@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 )
 
 // Ports for components: below what Linux gives to outgoing connections (32768 and up).
@@ -31,13 +32,22 @@ func FreePort() (int, error) {
 		if ports.next++; ports.next == lastPort {
 			ports.next = firstPort
 		}
-		l, err := net.Listen("tcp", address(port))
-		if err != nil {
-			continue // taken
+		if free(port) {
+			return port, nil
 		}
-		return port, l.Close()
 	}
 	return 0, errors.New("no free port on 127.0.0.1")
+}
+
+// free reports whether nobody listens on a port: who calls it is refused. To listen there
+// for a moment would be wrong, since a process that is being started meanwhile has that
+// socket too until it is executed, and the port stays taken for as long.
+func free(port int) bool {
+	c, err := net.Dial("tcp", address(port))
+	if err == nil {
+		_ = c.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // address is the form of a port in which programs take it.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,5 +124,32 @@ func TestFreePort_givesNoneTwice(t *testing.T) {
 			t.Errorf("port %d; seen before: %t", port, seen[port])
 		}
 		seen[port] = true
+	}
+}
+
+// A process that is being started has the files of this one until it is executed, and a
+// socket that listens there keeps its port.
+func TestFreePort_isFreeWhileProcessesStart(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var starters sync.WaitGroup
+	defer starters.Wait()
+	defer stop()
+	for range 4 {
+		starters.Go(func() {
+			for ctx.Err() == nil {
+				_ = exec.CommandContext(ctx, "true").Run() // killed at the end
+			}
+		})
+	}
+	for range 500 {
+		port, err := FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", address(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
 	}
 }
