@@ -59,13 +59,13 @@ resource "aws_autoscaling_group" "servers" {
     version = aws_launch_template.server.latest_version
   }
 
-  # A new version replaces the servers. With a single one, agents and machines do without
-  # for the minute that this takes.
+  # A new version replaces the servers one by one. With a single one, agents and machines do
+  # without for the minute that this takes.
   instance_refresh {
     strategy = "Rolling"
 
     preferences {
-      min_healthy_percentage = 0
+      min_healthy_percentage = var.servers > 1 ? 50 : 0
     }
   }
 
