@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
+	"nstance.dev/e2e/env/box"
 	"nstance.dev/e2e/repo/pages"
 )
 
@@ -57,6 +59,68 @@ func TestSearchesOfThePagesFindTests(t *testing.T) {
 			if out, err := shell(t.Context(), block); err != nil || !strings.Contains(out, "TestS5") {
 				t.Errorf("%s: %s finds no test of S5, %v:\n%.400s", page, block, err, out)
 			}
+		}
+	}
+}
+
+// TestCostsOfThePage: the calculation of docs/sizing.md prints what the page shows below it, and costs more with a standby and with a
+// shorter lease.
+func TestCostsOfThePage(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "sizing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := marked(t, "docs/sizing.md", "TestCostsOfThePage")[0]
+	calculate := func(was, is string) string {
+		if !strings.Contains(script, was) {
+			t.Fatalf("the calculation has no %s", was)
+		}
+		out, err := shell(t.Context(), strings.Replace(script, was, is, 1))
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return out
+	}
+	shown := calculate("lease=15", "lease=15")
+	if !strings.Contains(string(source), "\n```text\n"+shown+"```\n") {
+		t.Errorf("the page does not show what its calculation prints:\n%s", shown)
+	}
+	for _, larger := range []string{calculate("servers=1", "servers=2"), calculate("lease=15", "lease=5")} {
+		was, is := totals(t, shown), totals(t, larger)
+		for i := range was {
+			if is[i] <= was[i] {
+				t.Errorf("it costs no more:\n%s", larger)
+			}
+		}
+	}
+}
+
+// totals are the last numbers of the lines below the first.
+func totals(t *testing.T, table string) []float64 {
+	t.Helper()
+	var all []float64
+	for _, line := range strings.Split(strings.TrimSpace(table), "\n")[1:] {
+		fields := strings.Fields(line)
+		total, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, total)
+	}
+	if len(all) != 2 {
+		t.Fatalf("%d providers, want 2:\n%s", len(all), table)
+	}
+	return all
+}
+
+// TestShardOfThePage: the configuration that docs/nodes.md makes for Proxmox VE is valid, and offers what it says.
+func TestShardOfThePage(t *testing.T) {
+	dir := t.TempDir()
+	path := "PATH=" + filepath.Dir(box.Binary(t, "nstance-admin")) + ":$PATH\n"
+	for _, block := range marked(t, "docs/nodes.md", "TestShardOfThePage") {
+		out, err := shell(t.Context(), path+strings.ReplaceAll(block, "rack-1.jsonc", dir+"/rack-1.jsonc"))
+		if err != nil || !regexp.MustCompile(`default/general +cpu:4,memory:8192,disk:50 +on-demand`).MatchString(out) {
+			t.Errorf("%v:\n%s", err, out)
 		}
 	}
 }
