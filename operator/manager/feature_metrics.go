@@ -25,7 +25,10 @@ var metricsFeature = feature{
 		if err := ctrlmetrics.Registry.Register(objects); err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
-		if err := w.mgr.Add(metrics.Growth{Objects: objects, Ready: w.metrics.PoolReady}); err != nil {
+		growth := metrics.Growth{
+			Pools: w.mgr.GetCache(), Nodes: w.workload.GetCache(), Namespace: w.settings.Namespace, Now: time.Now, Ready: w.metrics.PoolReady,
+		}
+		if err := w.mgr.Add(growth); err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
 		return nil

@@ -2,16 +2,16 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 )
-
-// growthInterval is how often the sizes of pools are looked at, and so how exact the times
-// are.
-const growthInterval = 2 * time.Second
 
 // extent is how large a pool is to be, and how many of its Nodes are ready.
 type extent struct{ desired, ready int }
@@ -59,55 +59,82 @@ func (g growths) step(pools map[string]extent, now time.Time) (growths, []time.D
 	return next, took
 }
 
+// Informers tell of changes of objects; a [cache.Cache] has them.
+type Informers interface {
+	GetInformer(ctx context.Context, of client.Object, options ...cache.InformerGetOption) (cache.Informer, error)
+}
+
 // Growth times how long pools take to grow: from the larger size to as many Nodes that are
-// ready. Its fields are required; Objects needs readers that answer from caches.
+// ready. It hears of each change, and so times a growth however short it is. Its fields are
+// required.
 type Growth struct {
-	Objects Objects
-	Ready   func(took time.Duration)
+	Pools     Informers // of the operator's own kinds
+	Nodes     Informers
+	Namespace string
+	Now       func() time.Time
+	Ready     func(took time.Duration)
 }
 
-// Start looks at the pools until ctx ends, and returns nil. A manager runs it on the leader.
+// Start follows pools and Nodes until ctx ends, and then returns nil. A manager runs it on the
+// leader.
 func (g Growth) Start(ctx context.Context) error {
-	var memory growths
-	timer := time.NewTicker(growthInterval)
-	defer timer.Stop()
-	for {
-		if pools, ok := g.extents(ctx); ok {
-			var took []time.Duration
-			memory, took = memory.step(pools, g.Objects.Now())
-			for _, t := range took {
-				g.Ready(t)
-			}
+	facts := &growthFacts{pools: map[string]poolExtent{}, ready: map[string]shardGroup{}, counts: map[shardGroup]int{}}
+	poolsSynced, err := follow(ctx, g.Pools, &infrav1.NstanceMachinePool{}, func(p *infrav1.NstanceMachinePool, gone bool) {
+		if p.Namespace == g.Namespace {
+			g.heard(facts, func() bool { return facts.pool(p, gone) })
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("growth of pools: %w", err)
+	}
+	nodesSynced, err := follow(ctx, g.Nodes, &corev1.Node{}, func(n *corev1.Node, gone bool) {
+		g.heard(facts, func() bool { return facts.node(n, gone) })
+	})
+	if err != nil {
+		return fmt.Errorf("growth of pools: %w", err)
+	}
+	if toolscache.WaitForCacheSync(ctx.Done(), poolsSynced, nodesSynced) {
+		g.heard(facts, facts.begin)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// heard takes in a change, and notes the growths that end with it.
+func (g Growth) heard(facts *growthFacts, change func() bool) {
+	facts.mu.Lock()
+	defer facts.mu.Unlock()
+	if !change() || !facts.begun {
+		return
+	}
+	var took []time.Duration
+	facts.memory, took = facts.memory.step(facts.extents(), g.Now())
+	for _, t := range took {
+		g.Ready(t)
 	}
 }
 
-// extents returns how large the pools are; false: it cannot be read.
-func (g Growth) extents(ctx context.Context) (map[string]extent, bool) {
-	var pools infrav1.NstanceMachinePoolList
-	if g.Objects.Reader.List(ctx, &pools, client.InNamespace(g.Objects.Namespace), client.UnsafeDisableDeepCopy) != nil {
-		return nil, false
+// follow has f hear of each object of a kind that comes, changes or goes, until ctx ends. The answer
+// tells whether it has heard of all that were there.
+func follow[O client.Object](ctx context.Context, from Informers, of O, f func(o O, gone bool)) (toolscache.InformerSynced, error) {
+	informer, err := from.GetInformer(ctx, of)
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", of, err)
 	}
-	ready, ok := g.Objects.readyNodes(ctx)
-	if !ok {
-		return nil, false
-	}
-	all := map[string]extent{}
-	for i := range pools.Items {
-		p := &pools.Items[i]
-		if p.Status.DesiredReplicas == nil {
-			continue
+	tell := func(o any, gone bool) {
+		if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = unknown.Obj
 		}
-		e := extent{desired: int(*p.Status.DesiredReplicas)}
-		for _, s := range p.Spec.Shards {
-			e.ready += ready[shardGroup{p.Spec.Group, s}]
+		if o, ok := o.(O); ok {
+			f(o, gone)
 		}
-		all[p.Name] = e
 	}
-	return all, true
+	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { tell(o, false) }, UpdateFunc: func(_, o any) { tell(o, false) }, DeleteFunc: func(o any) { tell(o, true) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch %T: %w", of, err)
+	}
+	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) })
+	return registration.HasSynced, nil
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -114,14 +115,20 @@ func (o Objects) readyNodes(ctx context.Context) (map[shardGroup]int, bool) {
 	}
 	ready := map[shardGroup]int{}
 	for i := range nodes.Items {
-		n := &nodes.Items[i]
-		for _, c := range n.Status.Conditions {
-			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
-				ready[shardGroup{n.Labels[infrav1.LabelGroup], n.Labels[infrav1.LabelShard]}]++
-			}
+		if in, ok := readyIn(&nodes.Items[i]); ok {
+			ready[in]++
 		}
 	}
 	return ready, true
+}
+
+// readyIn returns what a Node belongs to that is ready and of a group; false: it is not.
+func readyIn(n *corev1.Node) (shardGroup, bool) {
+	group, ours := n.Labels[infrav1.LabelGroup]
+	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	return shardGroup{group, n.Labels[infrav1.LabelShard]}, ours && ready
 }
 
 // collectConditions counts what is wrong with parts of pools, also what is nowhere.
