@@ -126,6 +126,7 @@ func (m *Mode) sessionOptions() session.Options {
 func (m *Mode) observer() session.Observer {
 	counts := m.parts.Metrics
 	return session.Observer{
+		Begins:    counts.ShardAdded,
 		Reconnect: counts.Reconnect,
 		Refused: func(ctx context.Context, shard string, why error) {
 			m.parts.Warn(ctx, "DemandSessionRefused", "Connect", "shard %s refuses the demand session: %v", shard, why)

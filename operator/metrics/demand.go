@@ -131,6 +131,9 @@ func (d *Demand) Wrote(operation string, err error) {
 // Inflight notes how many messages have begun (1) or ended (-1) to be worked on.
 func (d *Demand) Inflight(change int) { d.inflight.WithLabelValues().Add(float64(change)) }
 
+// ShardAdded begins to count for a shard, at zero, so that the first session that is opened again shows as a growth.
+func (d *Demand) ShardAdded(shard string) { d.reconnects.WithLabelValues(shard) }
+
 // ShardRemoved forgets a shard that is no longer in the configuration.
 func (d *Demand) ShardRemoved(shard string) {
 	labels := prometheus.Labels{byShard.Name: shard}

@@ -49,6 +49,8 @@ type Answer struct {
 
 // Observer hears what happens, for metrics and events. Nil functions are left out.
 type Observer struct {
+	// Begins reports that sessions with the shard are tried from now on.
+	Begins func(shard string)
 	// Reconnect reports that a session ended, or did not begin, and another one is tried.
 	Reconnect func(shard string)
 	// Refused reports that a shard will have no session with this operator until somebody does
@@ -77,6 +79,12 @@ const (
 	KindCapacity  = "available_capacity"
 	KindSnapshot  = "snapshot"
 )
+
+func (o Observer) begins(shard string) {
+	if o.Begins != nil {
+		o.Begins(shard)
+	}
+}
 
 func (o Observer) reconnect(shard string) {
 	if o.Reconnect != nil {

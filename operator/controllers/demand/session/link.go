@@ -34,6 +34,7 @@ func newLink(shard *shards.Shard, opts Options) *link {
 
 // run keeps a session open until ctx ends.
 func (l *link) run(ctx context.Context) {
+	l.opts.Observer.begins(l.name)
 	defer l.opts.Observer.removed(l.name)
 	defer l.pool.close()
 	refused := "" // what was reported

@@ -128,6 +128,9 @@ func TestReconnect(t *testing.T) {
 		if n := w.shard().Opened(); n != opened+1 {
 			t.Errorf("%d sessions, want %d: a session that lasted does not count as failed", n, opened+1)
 		}
+		if !slices.Equal(w.begun, []string{"a"}) {
+			t.Errorf("sessions began with %v, want a alone, once", w.begun)
+		}
 	})
 }
 

@@ -44,6 +44,7 @@ type notes struct {
 	most       int // that were in flight at once
 	ticks      int
 	reconnects int
+	begun      []string // shards
 	dropped    map[string]int
 	sent       []int // bytes of roll-ups, references negative
 }
@@ -117,6 +118,11 @@ func (n *notes) handlers() session.Handlers {
 
 func (n *notes) observer() session.Observer {
 	return session.Observer{
+		Begins: func(shard string) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.begun = append(n.begun, shard)
+		},
 		Reconnect: func(string) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
