@@ -16,7 +16,10 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 # Google's storage client speaks HTTP here; its gRPC half would add 12 MB to a binary.
 TAGS     := disable_grpc_modules
-LOCAL    := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent ./admin/cmd/nstance-admin
+GOBUILD   = CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)'
+CLI      := ./admin/cmd/nstance-admin
+DEVBOX   := ./providers/local/cmd/nstance-server-local ./agent/cmd/nstance-agent
+LOCAL    := $(DEVBOX) $(CLI)
 OPERATOR := ./operator/cmd/nstance-operator ./operator/cmd/nstance-pod-demand
 PAVER    := ./agent/cmd/nstance-paver
 CLOUDS   := $(foreach p,aws gcp proxmox,./providers/$(p)/cmd/nstance-server-$(p))
@@ -43,11 +46,11 @@ help: ## List the targets
 
 .PHONY: build build-local
 build: build-local ## Build the static binaries into bin/
-	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(CLOUDS) $(OPERATOR) $(PAVER)
+	$(GOBUILD) -o bin/ $(CLOUDS) $(OPERATOR) $(PAVER)
 
 # The SDKs of the clouds take minutes to compile, once: nobody waits for them to try things out.
-build-local: ## Build what make dev needs into bin/
-	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(LOCAL)
+build-local: ## Build what runs a shard on this box into bin/
+	$(GOBUILD) -o bin/ $(LOCAL)
 
 # Equal sources give equal images: the time in them is that of the last commit.
 .PHONY: image
@@ -72,7 +75,7 @@ REGISTRY ?= nstance.dev
 release: $(TOOLS)/nfpm ## Make archives, packages, images, charts, SBOMs, checksums and provenance of VERSION in dist/release
 	rm -rf dist/build '$(RELEASE)' && mkdir -p dist/build/images
 	for arch in $(ARCHES); do \
-		GOOS=linux GOARCH=$$arch CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' \
+		GOOS=linux GOARCH=$$arch $(GOBUILD) \
 			-o dist/build/linux-$$arch/ $(LOCAL) $(CLOUDS) $(OPERATOR) $(PAVER); \
 	done
 	image() { name=$$1; shift; go run -buildvcs=false ./tools/image/cmd/image -name $$name -version '$(VERSION)' -licenses Apache-2.0 \
@@ -107,12 +110,20 @@ components: ## Make of the chart what clusterctl installs, in dist/clusterctl
 	go run -buildvcs=false ./e2e/cmd/components -operator operator -out dist/clusterctl
 
 .PHONY: dev
-dev: build-local ## Run a shard of three machines on this box, until interrupted
+dev: ## Run a shard of three machines on this box, until interrupted
+ifneq ($(wildcard bin/nstance-admin),)
+	$(GOBUILD) -o bin/ $(LOCAL)
 	bin/nstance-server-local dev --dir .dev --size 3
+else
+	$(GOBUILD) -o bin/ $(DEVBOX)
+	@# Two fifths of the time go into the CLI with its console: nobody waits for it to see machines. Ctrl-C does not end it, for the next time.
+	{ $(GOBUILD) -o bin/cli/ $(CLI) && mv bin/cli/nstance-admin bin/ && rmdir bin/cli; } & \
+	bin/nstance-server-local dev --dir .dev --size 3
+endif
 
 .PHONY: dev-demand
 dev-demand: $(KUBE:%=$(TOOLS)/%) $(TOOLS)/etcd $(TOOLS)/capi-core.yaml ## Run a cluster on this box that gets its Nodes in demand mode, until interrupted
-	CGO_ENABLED=0 go build -buildvcs=false -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o bin/ $(LOCAL) $(OPERATOR) ./e2e/cmd/dev-demand
+	$(GOBUILD) -o bin/ $(LOCAL) $(OPERATOR) ./e2e/cmd/dev-demand
 	bin/dev-demand
 
 # The race detector of Go 1.26 crashes, or finds a race where there is none, when two timers of

@@ -20,40 +20,33 @@ const (
 	// consoleDelay is how long the console waits for the first machine to run, which it
 	// would take time from.
 	consoleDelay = 5 * time.Second
+	// programLook is how often is looked for the program while it is missing.
+	programLook = time.Second
 	// consoleStop is how long it gets to end.
 	consoleStop = 5 * time.Second
 )
 
 // console is the web console of the box: a process of the program beside this one.
 type console struct {
-	program string // empty: there is none beside this one
+	program string // path; nothing needs to be there yet
 	context string // path of the CLI's context
 	tell    func(string)
 	log     *slog.Logger
 }
 
-// newConsole looks for the program where this one is.
-func newConsole(context string, tell func(string), log *slog.Logger) *console {
-	c := &console{context: context, tell: tell, log: log}
+// newConsole is the console of the program in the directory of this one.
+func newConsole(context string, tell func(string), log *slog.Logger) (*console, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return c
+		return nil, err
 	}
-	path := filepath.Join(filepath.Dir(self), adminProgram)
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
-		c.program = path
-	}
-	return c
+	return &console{program: filepath.Join(filepath.Dir(self), adminProgram), context: context, tell: tell, log: log}, nil
 }
 
-// run serves the console until ctx ends, from when the first machine runs. What it prints,
-// the addresses to log in with, is told.
+// run serves the console until ctx ends, from when the first machine runs and the program is
+// there. What it prints, the addresses to log in with, is told.
 func (c *console) run(ctx context.Context, serving *serve.Serving) {
-	if c.program == "" {
-		c.log.InfoContext(ctx, "no web console", "reason", adminProgram+" is not beside this program")
-		return
-	}
-	if !firstMachine(ctx, serving) {
+	if !firstMachine(ctx, serving) || !c.built(ctx) {
 		return
 	}
 	// A child of Linux ends with the thread that has started it: this one stays.
@@ -92,6 +85,24 @@ func firstMachine(ctx context.Context, serving *serve.Serving) bool {
 		}
 	})
 	return ctx.Err() == nil
+}
+
+// built waits until the program is there: the first make dev compiles it while machines run
+// already. It reports false if ctx ends first.
+func (c *console) built(ctx context.Context) bool {
+	for waits := false; ; waits = true {
+		if info, err := os.Stat(c.program); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			return true
+		}
+		if !waits {
+			c.log.InfoContext(ctx, "no web console until its program is there", "program", c.program)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(programLook):
+		}
+	}
 }
 
 // lines tells of each write; what a logger writes is a line.

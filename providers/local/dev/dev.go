@@ -64,7 +64,7 @@ web console, which works once; with each browser that logs in it prints another.
 	fl.StringVar(&o.group, "group", "web", "name of the group; counts only while the directory is new")
 	fl.StringVar(&o.demand, "demand", "", `make a group of mode demand instead of one with a size: its block "demand" as JSON, such as '`+demandExample+`'; counts only while the directory is new`)
 	fl.BoolVar(&o.keep, "keep", false, "leave the machines running when the server stops")
-	fl.BoolVar(&o.console, "console", true, "serve the web console too, if nstance-admin is beside this program")
+	fl.BoolVar(&o.console, "console", true, "serve the web console too, as soon as nstance-admin is beside this program")
 	fl.BoolVar(&o.plain, "plain", false, "print a line for each change instead of a table")
 	return cmd
 }
@@ -111,7 +111,12 @@ func show(ctx context.Context, box Box, s *screen, serving *serve.Serving, withC
 	}
 	var beside sync.WaitGroup
 	if withConsole {
-		beside.Go(func() { newConsole(path, s.note, log).run(ctx, serving) })
+		c, err := newConsole(path, s.note, log)
+		if err != nil {
+			log.ErrorContext(ctx, "web console not started", "error", err)
+		} else {
+			beside.Go(func() { c.run(ctx, serving) })
+		}
 	}
 	s.run(ctx, serving, path)
 	beside.Wait()
