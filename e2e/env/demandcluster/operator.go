@@ -2,6 +2,9 @@ package demandcluster
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -116,6 +119,25 @@ func (c *Cluster) Operator() *kube.Process { return c.keeper.current() }
 
 // MetricsAddr is the host:port of the operator's metrics.
 func (c *Cluster) MetricsAddr() string { return c.installation.Flag("--metrics-bind-address") }
+
+// Metrics is what the operator answers to a scrape. It is safe for concurrent use.
+func (c *Cluster) Metrics(ctx context.Context) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.MetricsAddr()+"/metrics", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("metrics of the operator: %s", answer.Status)
+	}
+	text, err := io.ReadAll(answer.Body)
+	return string(text), err
+}
 
 // OperatorUser is the operator, as the API server calls it.
 func (c *Cluster) OperatorUser() string {

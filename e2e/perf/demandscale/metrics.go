@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -35,20 +35,11 @@ func (w *world) stateTime() float64 {
 
 // metrics reads those of the operator.
 func (w *world) metrics(ctx context.Context) (metrics, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.MetricsAddr()+"/metrics", http.NoBody)
-	if err != nil {
-		return metrics{}, err
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
+	text, err := w.Metrics(ctx)
 	if err != nil {
 		return metrics{}, fmt.Errorf("metrics of the operator: %w", err)
 	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return metrics{}, fmt.Errorf("metrics of the operator: %w", errors.New(response.Status))
-	}
-	return parseMetrics(response.Body)
+	return parseMetrics(strings.NewReader(text))
 }
 
 // metrics are samples in the order in which they were exposed.

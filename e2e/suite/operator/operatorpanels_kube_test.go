@@ -34,7 +34,7 @@ func TestPanelsOfTheOperatorHaveValues(t *testing.T) {
 		"Time until a Pod has the Node that it asked for": "no Pod asks for a machine",
 		"Growth that went past a shard":                   "each shard takes its part",
 		"Errors of providers":                             "the provider makes what it is asked for",
-	}, "pool_time_to_ready", `code!="OK"`) // a growth of less than two seconds is not timed; who calls a shard that is away fails
+	}, `code!="OK"`) // who calls a shard that is away fails
 	s.scale(t, "looked-at", 0)
 	kube.Await(t, "none is left", s.settled("looked-at", 0))
 }

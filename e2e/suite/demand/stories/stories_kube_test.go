@@ -39,8 +39,11 @@ func TestStories(t *testing.T) {
 	w.tell(t, short, nil)
 }
 
-// Pods come, Nodes come for them, they run; they go, and so do the Nodes.
+// Pods come, Nodes come for them, they run; they go, and so do the Nodes. What dashboards and alerts ask of the operator
+// meanwhile has an answer.
 func deployment(s *teller) {
+	var seen seenPanels
+	seen.scrape(s)
 	s.deploy(6, pod("web", "900m"))
 	s.expect("web", 6)
 	for name := range s.nodesOf("web") {
@@ -50,6 +53,14 @@ func deployment(s *teller) {
 		}
 	}
 	s.readyNodes(len(s.nodesOf("web")))
+	seen.scrape(s)
+	s.scale("web", 0)
+	kube.Await(s.t, "nothing is left of what was bought", s.Left)
+	seen.scrape(s)
+	seen.evaluate(s, map[string]string{
+		"Life that the join token has left": "the template calls for no join token",
+		"NstanceJoinTokenEnds":              "the template calls for no join token",
+	})
 }
 
 // readyNodes waits until so many UpcomingNodes are ready, each with its Node, and no others are
