@@ -70,22 +70,30 @@ func TestCostsOfThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := marked(t, "docs/sizing.md", "TestCostsOfThePage")[0]
-	calculate := func(was, is string) string {
-		if !strings.Contains(script, was) {
-			t.Fatalf("the calculation has no %s", was)
-		}
-		out, err := shell(t.Context(), strings.Replace(script, was, is, 1))
+	blocks := marked(t, "docs/sizing.md", "TestCostsOfThePage")
+	script := blocks[0]
+	run := func(script string) string {
+		out, err := shell(t.Context(), script)
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		return out
 	}
-	shown := calculate("lease=15", "lease=15")
-	if !strings.Contains(string(source), "\n```text\n"+shown+"```\n") {
-		t.Errorf("the page does not show what its calculation prints:\n%s", shown)
+	calculate := func(was, is string) string {
+		if !strings.Contains(script, was) {
+			t.Fatalf("the calculation has no %s", was)
+		}
+		return run(strings.Replace(script, was, is, 1))
 	}
-	for _, larger := range []string{calculate("servers=1", "servers=2"), calculate("lease=15", "lease=5")} {
+	shown, before := run(script), ""
+	for i := range blocks { // each goes on in the shell of those before it
+		all := run(strings.Join(blocks[:i+1], "\n"))
+		if printed := strings.TrimPrefix(all, before); !strings.Contains(string(source), "\n```text\n"+printed+"```\n") {
+			t.Errorf("the page does not show what its calculation prints:\n%s", printed)
+		}
+		before = all
+	}
+	for _, larger := range []string{calculate("servers=1", "servers=2"), calculate("lease=15", "lease=5"), calculate("look=30", "look=0.5")} {
 		was, is := totals(t, shown), totals(t, larger)
 		for i := range was {
 			if is[i] <= was[i] {
