@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +25,24 @@ type Panel struct {
 const interval = "4m"
 
 var labelValues = regexp.MustCompile(`^label_values\((.+), *([a-z_]+)\)$`)
+
+// Read reads a file: alerting rules where it is YAML, and else a dashboard.
+func Read(file string, variables map[string]string) ([]Panel, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var all []Panel
+	if filepath.Ext(file) == ".yaml" {
+		all, err = Rules(data)
+	} else {
+		all, err = Dashboard(data, variables)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return all, nil
+}
 
 // Dashboard reads a dashboard of Grafana, with the values of its variables.
 func Dashboard(data []byte, variables map[string]string) ([]Panel, error) {

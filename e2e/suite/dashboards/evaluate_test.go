@@ -1,7 +1,6 @@
 package dashboards_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -32,18 +31,9 @@ type page struct {
 // read reads a dashboard or, where it is YAML, rules.
 func read(t *testing.T, file string) page {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "..", file))
+	all, err := panels.Read(filepath.Join("..", "..", "..", file), map[string]string{"namespace": namespace})
 	if err != nil {
 		t.Fatal(err)
-	}
-	var all []panels.Panel
-	if strings.HasSuffix(file, ".yaml") {
-		all, err = panels.Rules(data)
-	} else {
-		all, err = panels.Dashboard(data, map[string]string{"namespace": namespace})
-	}
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
 	}
 	return page{file, all}
 }

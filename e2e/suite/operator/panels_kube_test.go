@@ -3,7 +3,7 @@
 package operator_test
 
 import (
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,17 +38,7 @@ func (p *seenPanels) evaluate(t *testing.T, s *system, prefix string, least int,
 	t.Helper()
 	var all []panels.Panel
 	for _, file := range []string{"dashboard.json", "dashboard-demand.json", "alerts.yaml"} {
-		data, err := os.ReadFile(chartDir() + "/files/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read := func() ([]panels.Panel, error) {
-			if file == "alerts.yaml" {
-				return panels.Rules(data)
-			}
-			return panels.Dashboard(data, map[string]string{"namespace": s.namespace})
-		}
-		found, err := read()
+		found, err := panels.Read(filepath.Join(chartDir(), "files", file), map[string]string{"namespace": s.namespace})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,6 @@ package stories_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -51,18 +50,10 @@ func (p *seenPanels) evaluate(s *teller, waiting map[string]string) {
 	s.t.Helper()
 	var all []panels.Panel
 	for _, file := range []string{"dashboard.json", "dashboard-demand.json", "alerts.yaml"} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "operator", "charts", "nstance-operator", "files", file))
+		found, err := panels.Read(filepath.Join("..", "..", "..", "..", "operator", "charts", "nstance-operator", "files", file),
+			map[string]string{"namespace": demandcluster.Namespace})
 		if err != nil {
 			s.t.Fatal(err)
-		}
-		var found []panels.Panel
-		if strings.HasSuffix(file, ".yaml") {
-			found, err = panels.Rules(data)
-		} else {
-			found, err = panels.Dashboard(data, map[string]string{"namespace": demandcluster.Namespace})
-		}
-		if err != nil {
-			s.t.Fatalf("%s: %v", file, err)
 		}
 		all = append(all, found...)
 	}
