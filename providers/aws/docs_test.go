@@ -2,6 +2,8 @@ package aws_test
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"nstance.dev/providers/aws/rules"
@@ -25,14 +27,31 @@ func TestPolicyIsTheLeast(t *testing.T) {
 
 func samePermissions(t *testing.T, policies, table string) {
 	t.Helper()
-	var policy struct {
-		Statement []struct{ Action any }
-	}
-	if err := json.Unmarshal([]byte(docpage.Read(t, page, policies).Block("json")), &policy); err != nil {
+	allowed := actions(t, docpage.Read(t, page, policies).Block("json"))
+	_, needed := docpage.Read(t, page, table).Calls()
+	docpage.Same(t, "permission", slices.DeleteFunc(allowed, ofStores), needed)
+}
+
+// statement is one of a policy, whose action is a text or a list of them.
+type statement struct {
+	Sid    string
+	Action any
+}
+
+func statements(t *testing.T, text string) []statement {
+	t.Helper()
+	var policy struct{ Statement []statement }
+	if err := json.Unmarshal([]byte(text), &policy); err != nil {
 		t.Fatal(err)
 	}
+	return policy.Statement
+}
+
+// actions are those of all statements of a policy.
+func actions(t *testing.T, text string) []string {
+	t.Helper()
 	var allowed []string
-	for _, s := range policy.Statement {
+	for _, s := range statements(t, text) {
 		switch action := s.Action.(type) {
 		case string:
 			allowed = append(allowed, action)
@@ -42,8 +61,42 @@ func samePermissions(t *testing.T, policies, table string) {
 			}
 		}
 	}
-	_, needed := docpage.Read(t, page, table).Calls()
+	return allowed
+}
+
+// ofStores reports whether a permission is one for storage and secrets, which have pages of their own.
+func ofStores(permission string) bool {
+	service, _, _ := strings.Cut(permission, ":")
+	return slices.Contains([]string{"s3", "ssm", "kms"}, service)
+}
+
+// What the policy has for storage and secrets is what their pages say.
+func TestPolicyHasStorageAndSecrets(t *testing.T) {
+	allowed := slices.DeleteFunc(actions(t, docpage.Read(t, page, "Permissions").Block("json")), func(p string) bool { return !ofStores(p) })
+	const storage = "../../docs/storage.md"
+	needed := append(actions(t, docpage.Read(t, storage, "Amazon S3 and others").Block("json")), docpage.Listed(t, storage, "With a key of KMS add\n")...)
+	for _, row := range docpage.Read(t, "../../docs/security.md", "What is secret, and where it lies").Rows() {
+		if row[0] == "`aws-parameter-store`" && strings.Contains(row[1], "ssm:") {
+			needed = append(needed, docpage.Code(row[1])...)
+		}
+	}
 	docpage.Same(t, "permission", allowed, needed)
+}
+
+// Each statement has a name of its own, and the table above the policy has each of them.
+func TestStatementsOfThePolicyHaveNames(t *testing.T) {
+	section := docpage.Read(t, page, "Permissions")
+	var names, described []string
+	for _, s := range statements(t, section.Block("json")) {
+		if s.Sid == "" || slices.Contains(names, s.Sid) {
+			t.Errorf("statement %q: no name of its own", s.Sid)
+		}
+		names = append(names, s.Sid)
+	}
+	for _, row := range section.Rows() {
+		described = append(described, docpage.Code(row[0])...)
+	}
+	docpage.Same(t, "statement", names, described)
 }
 
 // What the page shows as a configuration is one, without a doubt about it.

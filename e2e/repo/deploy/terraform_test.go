@@ -227,10 +227,10 @@ func sameGrants(t *testing.T, optional bool, want map[string]bool) {
 			delete(got, grant) // on keys that are named: see "Optional permissions"
 		case strings.Contains(action, "*"):
 			t.Errorf("servers may do anything like %s", action)
-		case service == "s3", service == "ssm":
-			delete(got, grant) // storage and secrets, which have pages of their own
 		}
 	}
+	want = maps.Clone(want)
+	maps.DeleteFunc(want, func(grant string, _ bool) bool { return strings.HasPrefix(grant, "kms:") })
 	if !maps.Equal(got, want) {
 		t.Errorf("optional %t: the modules allow %v, the page says %v", optional, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
@@ -343,6 +343,12 @@ func (l *oneOrMore) UnmarshalJSON(text []byte) error {
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html.
 func kindOf(arn string) string {
 	parts := strings.SplitN(arn, ":", 6)
-	kind, _, _ := strings.Cut(parts[len(parts)-1], "/")
-	return kind
+	kind, rest, _ := strings.Cut(parts[len(parts)-1], "/")
+	switch {
+	case !strings.Contains(arn, ":s3:"):
+		return kind
+	case rest == "":
+		return "bucket"
+	}
+	return "objects"
 }
