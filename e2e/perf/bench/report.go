@@ -42,7 +42,10 @@ func WriteReport(w io.Writer, s Setting, rows []Row) error {
 	var b strings.Builder
 	b.WriteString("# Benchmarks\n\n")
 	b.WriteString("Written by `make bench-report`; `make bench` prints the same. Each number is a ratio of two costs\n")
-	b.WriteString("measured in one run, in turns; the least of all rounds counts. What exactly is measured, and what the\n")
+	b.WriteString("measured in one run, in turns; the least of all rounds counts. *Ours* is what Nstance takes. *Floor* is\n")
+	b.WriteString("the least work that could do the job, done beside it by a bare program, which the last column names;\n")
+	b.WriteString("where that says *the promise*, nothing is done beside it, and the floor is a figure that the design\n")
+	b.WriteString("promises. *Goal* bounds the ratio of the two. What exactly is measured, and what the\n")
 	b.WriteString("floor does, stands in the comments of the package `e2e/perf/bench`, one file for each number. Those\n")
 	b.WriteString("that begin with G are of the engine of demand mode, in `e2e/perf/demandbench`: their floor is a goal in\n")
 	b.WriteString("absolute numbers, for a core that is as fast as one of the reference or faster.\n\n")
