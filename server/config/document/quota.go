@@ -2,9 +2,8 @@ package document
 
 import "math"
 
-// Quota is what one tenant may have in this shard; nil fields take the
-// defaults of [Config.QuotaOf]. What a tenant has above it stays, and may
-// shrink; it is growth that is refused.
+// Quota is what one tenant may have in this shard; a field that is left out takes its default. What a tenant has above it stays, and may
+// shrink; it is growth that is refused. [Config.QuotaOf] fills the defaults in.
 type Quota struct {
 	// Machines that exist at the provider or are wanted, managed and on-demand. Default: 10000 where the shard has several tenants, else no limit.
 	Machines *int `json:"machines,omitempty" jsonschema:"minimum=0,maximum=1000000"`
