@@ -7,6 +7,43 @@ import (
 	"testing"
 )
 
+// alertRules are the rules of a file, each from its name on.
+func alertRules(t *testing.T, data []byte) []string {
+	t.Helper()
+	rules := strings.Split(string(data), "- alert: ")[1:]
+	if len(rules) < 5 {
+		t.Fatalf("%d rules found", len(rules))
+	}
+	return rules
+}
+
+// TestSectionsAreAboutAlerts: each section of docs/alerts.md is about an alert of the servers, and has a command.
+func TestSectionsAreAboutAlerts(t *testing.T) {
+	root, _ := trackedFiles(t)
+	var data [2][]byte
+	for i, name := range []string{"alerts.yaml", "alerts.md"} {
+		var err error
+		if data[i], err = os.ReadFile(filepath.Join(root, "docs", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sections := map[string]string{}
+	for _, section := range strings.Split(string(data[1]), "\n## ")[1:] {
+		name, text, _ := strings.Cut(section, "\n")
+		sections[name] = text
+	}
+	for _, rule := range alertRules(t, data[0]) {
+		name, _, _ := strings.Cut(rule, "\n")
+		if text, ok := sections[name]; ok && !strings.Contains(text, "```sh\n") {
+			t.Errorf("docs/alerts.md: the section %q has no command: say there what to do", "## "+name)
+		}
+		delete(sections, name)
+	}
+	for name := range sections {
+		t.Errorf("docs/alerts.md has a section %q, and docs/alerts.yaml no such alert", name)
+	}
+}
+
 // TestAlertsUseMetricsThatExist: a rule about a metric that nobody has never fires.
 func TestAlertsUseMetricsThatExist(t *testing.T) {
 	root, _ := trackedFiles(t)
@@ -15,11 +52,7 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	actual := inSource(t, `"(nstance_[a-z_]+)"`)
-	rules := strings.Split(string(data), "- alert: ")[1:]
-	if len(rules) < 5 {
-		t.Fatalf("%d rules found", len(rules))
-	}
-	for _, rule := range rules {
+	for _, rule := range alertRules(t, data) {
 		name, _, _ := strings.Cut(rule, "\n")
 		used := all(`(nstance_[a-z_]+)`, rule)
 		if len(used) == 0 {
