@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
@@ -83,10 +84,38 @@ func TestPageOfConditionsNamesEveryReason(t *testing.T) {
 	}
 }
 
-// kindsOfControllers are the kinds whose conditions a controller writes, by its directory.
-var kindsOfControllers = map[string]string{
-	"machine": "NstanceMachine", "node": "NstanceMachine", "shardgroup": "NstanceShardGroup", "machinepool": "NstanceMachinePool",
-	"machinetemplate": "NstanceMachineTemplate", "cluster": "NstanceCluster", "importer": "NstanceCluster",
+// pairing is a part of the operator in which the source gives conditions reasons by their names.
+type pairing struct {
+	section string // of the page, with a row for each reason
+	api     string // the file with the words
+	dirs    map[string]string
+	least   int // pairs
+}
+
+// pairings say where the conditions of each API get their reasons, and of which kind they are: by the directory, or where a
+// directory has several kinds, by the conditions that another kind has.
+var pairings = []pairing{
+	{
+		section: "Reasons", api: "operator/api/infrastructure/v1beta1/conditions.go", least: 90,
+		dirs: map[string]string{
+			"operator/controllers/machine": "NstanceMachine", "operator/controllers/node": "NstanceMachine", "operator/drain": "NstanceMachine",
+			"operator/controllers/shardgroup": "NstanceShardGroup", "operator/controllers/machinepool": "NstanceMachinePool",
+			"operator/controllers/machinetemplate": "NstanceMachineTemplate", "operator/controllers/cluster": "NstanceCluster", "operator/controllers/importer": "NstanceCluster",
+		},
+	},
+	{
+		section: "Host machines: reasons", api: "operator/api/hosts/v1alpha1/conditions.go", least: 35,
+		dirs: map[string]string{
+			"operator/hosts/lifecycle": "HostMachine", "operator/controllers/hosts/inventory": "HostMachine",
+			"operator/controllers/hosts/selection": "HostMachine", "operator/controllers/hosts/versions": "MachineConfiguration",
+		},
+	},
+}
+
+// otherKinds are the conditions that another kind has than the one whose directory writes them.
+var otherKinds = map[string]string{
+	"ConditionAvailable": "NstanceControlPlane", "ConditionSelectorValid": "MachineConfiguration",
+	"ConditionHealthy": "MachineConfigurationVersion", "ConditionLocked": "MachineConfigurationVersion",
 }
 
 // TestPageOfConditionsSaysWhichConditionHasAReason: where the source gives a condition a reason by their names, the row of
@@ -97,50 +126,45 @@ func TestPageOfConditionsSaysWhichConditionHasAReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n## Reasons\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	rows := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|([^|]*)\\|").FindAllStringSubmatch(section, -1) {
-		rows[row[1]] = row[2]
-	}
-	said := regexp.MustCompile(`status\.(?:True|False|Unknown)\(\s*(?:infrav1\.)?(\w+),\s*infrav1\.(Reason\w+)`)
-	local := regexp.MustCompile(`const (\w+) = infrav1\.(Condition\w+)`)
-	words := wordsOfTheAPI(t)
-	pairs := 0
-	for _, p := range paths {
-		kind := kindsOfControllers[filepath.Base(filepath.Dir(p))]
-		if kind == "" || filepath.Dir(filepath.Dir(p)) != "operator/controllers" || strings.HasSuffix(p, "_test.go") {
-			continue
+	said := regexp.MustCompile(`status\.(?:True|False|Unknown)\(\s*(?:\w+v1\.)?(\w+),\s*\w+v1\.(Reason\w+)`)
+	local := regexp.MustCompile(`const (\w+) = \w+v1\.(Condition\w+)`)
+	for _, p := range pairings {
+		_, section, _ := strings.Cut(string(text), "\n## "+p.section+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		rows := map[string]string{}
+		for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+:?)`[^|]*\\|([^|]*)\\|").FindAllStringSubmatch(section, -1) {
+			rows[row[1]] = row[2]
 		}
-		data, err := os.ReadFile(filepath.Join(root, p))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for function := range strings.SplitSeq(string(data), "\nfunc ") {
-			names := map[string]string{}
-			for _, c := range local.FindAllStringSubmatch(function, -1) {
-				names[c[1]] = c[2]
+		words, pairs := wordsOfTheAPI(t, p.api), 0
+		for _, name := range paths {
+			kind := p.dirs[filepath.Dir(name)]
+			if kind == "" || strings.HasSuffix(name, "_test.go") {
+				continue
 			}
-			for _, found := range said.FindAllStringSubmatch(function, -1) {
-				name := found[1]
-				if known, ok := names[name]; ok {
-					name = known
+			data, err := os.ReadFile(filepath.Join(root, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for function := range strings.SplitSeq(string(data), "\nfunc ") {
+				consts := map[string]string{}
+				for _, c := range local.FindAllStringSubmatch(function, -1) {
+					consts[c[1]] = c[2]
 				}
-				condition, of := words[name], kind
-				if name == "ConditionAvailable" {
-					of = "NstanceControlPlane"
-				}
-				pairs++
-				if condition == "" {
-					t.Errorf("%s: the condition of %q is not known", p, found[0])
-				} else if !namesCondition(rows[words[found[2]]], of, condition) {
-					t.Errorf("%s: the row of reason %s does not say that condition %s of %s has it", pageOfConditions, words[found[2]], condition, of)
+				for _, found := range said.FindAllStringSubmatch(function, -1) {
+					condition, reason := cmp.Or(consts[found[1]], found[1]), words[found[2]]
+					if words[condition] == "" {
+						continue // a loop over several, or a parameter
+					}
+					pairs++
+					if of := cmp.Or(otherKinds[condition], kind); !namesCondition(rows[reason], of, words[condition]) {
+						t.Errorf("%s: the row of reason %s does not say that condition %s of %s has it", pageOfConditions, reason, words[condition], of)
+					}
 				}
 			}
 		}
-	}
-	if pairs < 90 {
-		t.Fatalf("%d conditions with a reason found in the source: the test looks for the wrong thing", pairs)
+		if pairs < p.least {
+			t.Errorf("%s: %d conditions with a reason found in the source: the test looks for the wrong thing", p.section, pairs)
+		}
 	}
 }
 
@@ -155,16 +179,16 @@ func namesCondition(cell, kind, condition string) bool {
 	return false
 }
 
-// wordsOfTheAPI are the conditions and reasons of the operator's API, by the names of their constants.
-func wordsOfTheAPI(t *testing.T) map[string]string {
+// wordsOfTheAPI are the conditions and reasons of a file of the operator's API, by the names of their constants.
+func wordsOfTheAPI(t *testing.T, name string) map[string]string {
 	t.Helper()
 	root, _ := trackedFiles(t)
-	data, err := os.ReadFile(filepath.Join(root, "operator", "api", "infrastructure", "v1beta1", "conditions.go"))
+	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	words := map[string]string{}
-	for _, c := range regexp.MustCompile(`(?m)^\s*((?:Condition|Reason)[A-Z]\w*) += "([A-Z]\w+)"`).FindAllStringSubmatch(string(data), -1) {
+	for _, c := range regexp.MustCompile(`(?m)^\s*((?:Condition|Reason)[A-Z]\w*) += "([A-Z]\w+:?)"`).FindAllStringSubmatch(string(data), -1) {
 		words[c[1]] = c[2]
 	}
 	return words
