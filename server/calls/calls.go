@@ -8,6 +8,7 @@ package calls
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -26,6 +27,20 @@ const (
 	Failed                   // anything that went wrong but Throttled
 	Throttled                // refused because there were too many
 )
+
+// String names the outcome as metrics do.
+func (o Outcome) String() string {
+	switch o {
+	case Answered:
+		return "answered"
+	case Failed:
+		return "failed"
+	case Throttled:
+		return "throttled"
+	default:
+		return fmt.Sprintf("outcome %d", int(o))
+	}
+}
 
 // Stat is what is known of one operation.
 type Stat struct {

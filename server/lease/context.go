@@ -132,6 +132,13 @@ func (t *tenure) extend(deadline time.Duration) bool {
 	return true
 }
 
+// begun is when the renewal began from which a lease of this length counts.
+func (t *tenure) begun(lease time.Duration) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.deadline + Margin(lease) - lease
+}
+
 // expire runs at what was the deadline when the timer was set.
 func (t *tenure) expire() {
 	t.mu.Lock()

@@ -26,10 +26,12 @@ type state struct {
 	key     string // of the lock
 	now     func() time.Time
 	elapsed func() time.Duration
+	lease   time.Duration // that this server writes
 
 	mu       sync.Mutex
 	status   Status
-	doc      *Document // last observed or written
+	doc      *Document     // last observed or written
+	renewed  time.Duration // when a version was first seen or written under which somebody leads; before the first, the start
 	tenure   *tenure
 	outUntil time.Duration // before this, by elapsed, the lock is not taken
 	changed  chan struct{} // closed and replaced at each change
@@ -37,7 +39,7 @@ type state struct {
 
 func newState(key string, opts Options) *state {
 	return &state{
-		id: opts.ID, key: key, now: opts.Now, elapsed: opts.Elapsed,
+		id: opts.ID, key: key, now: opts.Now, elapsed: opts.Elapsed, lease: opts.Lease, renewed: opts.Elapsed(),
 		outUntil: math.MinInt64, changed: make(chan struct{}),
 	}
 }
@@ -94,6 +96,9 @@ func (s *state) Held() (Document, bool) {
 func (s *state) publish(doc *Document, problem error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if doc != nil && !doc.Released && (s.doc == nil || !doc.SameVersion(*s.doc)) {
+		s.renewed = s.elapsed()
+	}
 	s.doc = nil
 	if doc != nil {
 		own := *doc // the caller's goes on to change
@@ -108,6 +113,31 @@ func (s *state) publish(doc *Document, problem error) {
 	}
 	s.status = next
 	s.notify()
+}
+
+// renewal is how a server sees the lease.
+type renewal struct {
+	leading bool          // this server leads, proved by its lease
+	age     time.Duration // since it was renewed, as far as this server knows
+	lease   time.Duration // the age at which it has run out
+	term    uint64        // the highest seen; 0 before the first
+}
+
+// renewal returns how this server sees the lease. A leader counts from the beginning of its last renewal, every
+// other server from when it first saw that version. An absent, released or quarantined lock renews nothing: the age goes on.
+func (s *state) renewal() renewal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := renewal{leading: s.leading(), lease: s.lease, term: s.status.Term}
+	since := s.renewed
+	if r.leading {
+		since = s.tenure.begun(s.lease)
+	}
+	if s.doc != nil {
+		r.lease = s.doc.Lease()
+	}
+	r.age = s.elapsed() - since
+	return r
 }
 
 // setProblem shows why the lock can't be observed, and leaves the rest.

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// Operations are the calls that an [Observed] tells of.
+var Operations = []string{"get", "put", "delete", "list"}
+
 // Observed is a Store whose calls are told to somebody: which one, how long it took and
 // how it ended, as the store below answered it. Called must be quick and safe for concurrent use.
 type Observed struct {

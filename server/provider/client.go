@@ -34,6 +34,9 @@ type Options struct {
 	// Called is told each call that was sent: which, how long it took, how it ended. It
 	// must be quick and safe for concurrent use; nil: nobody is told.
 	Called func(op string, took time.Duration, err error)
+	// Waited is told how long each call that the buckets admitted had waited for them. It must be quick and safe
+	// for concurrent use; nil: nobody is told.
+	Waited func(op string, took time.Duration)
 }
 
 // Client calls the provider. It is safe for concurrent use.
@@ -59,6 +62,9 @@ type Client struct {
 func New(drv driver.Driver, opts Options) *Client {
 	if opts.Called == nil {
 		opts.Called = func(string, time.Duration, error) {}
+	}
+	if opts.Waited == nil {
+		opts.Waited = func(string, time.Duration) {}
 	}
 	limits := drv.Limits()
 	c := &Client{
@@ -94,10 +100,12 @@ var noGroup fleet.GroupID
 // WaitCreate waits until some create may be sent. Whose turn it is is the caller's
 // decision, by [Client.CreateDelay].
 func (c *Client) WaitCreate(ctx context.Context) error {
-	if err := c.calls.wait(ctx, noGroup); err != nil {
-		return err
-	}
-	return c.creates.wait(ctx, noGroup)
+	return c.waited("create", func() error {
+		if err := c.calls.wait(ctx, noGroup); err != nil {
+			return err
+		}
+		return c.creates.wait(ctx, noGroup)
+	})
 }
 
 // CreateDelay is for how long no create of a group should be sent, because the provider
@@ -131,7 +139,7 @@ func (c *Client) Create(ctx context.Context, req driver.CreateRequest) (m driver
 
 // WaitDelete waits until a delete of a group's machine may be sent.
 func (c *Client) WaitDelete(ctx context.Context, group fleet.GroupID) error {
-	return c.deletes.wait(ctx, group)
+	return c.waited("delete", func() error { return c.deletes.wait(ctx, group) })
 }
 
 // Delete sends a delete for which [Client.WaitDelete] was waited.
@@ -163,10 +171,20 @@ func (c *Client) ReadsPerSecond() float64 { return c.reads.rate(noGroup) }
 
 // read makes a call that neither makes nor ends a machine.
 func (c *Client) read(ctx context.Context, op string, do func(context.Context) error) error {
-	if err := c.reads.wait(ctx, noGroup); err != nil {
+	if err := c.waited(op, func() error { return c.reads.wait(ctx, noGroup) }); err != nil {
 		return err
 	}
 	return c.call(ctx, op, noGroup, c.reads, do)
+}
+
+// waited tells how long a wait took that ended with a token.
+func (c *Client) waited(op string, wait func() error) error {
+	began := c.opts.Now()
+	if err := wait(); err != nil {
+		return err
+	}
+	c.opts.Waited(op, c.opts.Now().Sub(began))
+	return nil
 }
 
 // call sends one call for a group. Its context ends with the lease or the time-out.

@@ -164,3 +164,33 @@ func TestAbilities(t *testing.T) {
 		t.Error("a driver without abilities is said to have some")
 	}
 }
+
+// TestCallsTellHowLongTheyWaited for their turn, under the name of what they wait for.
+func TestCallsTellHowLongTheyWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &document.Bucket{Rate: 0.5, Burst: 1}
+		waits := map[string][]time.Duration{}
+		c := New(drivertest.New(drivertest.Options{}), Options{
+			Limits: document.Limits{Instances: slow, Deletes: slow, Reads: slow}, Timeout: 10 * time.Second, Now: time.Now,
+			Waited: func(op string, took time.Duration) { waits[op] = append(waits[op], took) },
+		})
+		ctx := lease.Always(t.Context(), 1)
+		for op, call := range map[string]func() error{
+			"create": func() error { return c.WaitCreate(ctx) },
+			"delete": func() error { return c.WaitDelete(ctx, web) },
+			"list":   func() error { _, err := c.List(ctx, driver.Owner{}); return err },
+		} {
+			if err := errors.Join(call(), call()); err != nil {
+				t.Errorf("%s: %v", op, err)
+			}
+			if got := waits[op]; len(got) != 2 || got[0] != 0 || got[1] != 2*time.Second {
+				t.Errorf("%s waited %v", op, got)
+			}
+		}
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := c.WaitCreate(over); err == nil || len(waits["create"]) != 2 {
+			t.Errorf("a wait that ended without a token was told: %v (%v)", waits["create"], err)
+		}
+	})
+}

@@ -65,7 +65,7 @@ func validateFile(out io.Writer, path, shard string, p Provider) error {
 
 // validateStored checks the configuration of the shard in storage.
 func validateStored(ctx context.Context, out io.Writer, f Flags, p Provider) error {
-	store, err := f.openStore(ctx, &calls.Book{})
+	store, err := f.openStore(ctx, &calls.Book{}, newStorageCalls())
 	if err != nil {
 		return err
 	}

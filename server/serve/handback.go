@@ -73,7 +73,7 @@ func (f Flags) release(ctx context.Context, out io.Writer) (err error) {
 	if err := handback.Await(ctx, unsentLimit, unsent); err != nil {
 		return fmt.Errorf("no lease is given back, it runs out by itself: %w", err)
 	}
-	store, err := f.openStore(ctx, &calls.Book{})
+	store, err := f.openStore(ctx, &calls.Book{}, newStorageCalls())
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ func (s *server) makeLocks() error {
 			return err
 		}
 		s.shardLock.elector = elector
+		s.status.registry.MustRegister(elector.Metrics(s.cfg.ClusterID, s.opts.Shard))
 	}
 	return nil
 }

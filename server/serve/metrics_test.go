@@ -10,6 +10,8 @@ import (
 
 	"nstance.dev/server/config"
 	"nstance.dev/server/configsource"
+	"nstance.dev/server/lease"
+	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/rpc"
 	"nstance.dev/server/shard"
 )
@@ -42,6 +44,12 @@ func TestS22_MetricNamesAndLabels(t *testing.T) {
 	m := shard.NewMetrics(l)
 	rpc.NewMetrics(l)
 	shard.New(shard.Options{Metrics: m}, config.Version{})
+	l.MustRegister(newStorageCalls())
+	elector, err := lease.New(memory.New(memory.Options{}), "leader/a.json", lease.Options{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.MustRegister(elector.Metrics("c", "a"))
 	l.MustRegister(configsource.New(nil, configsource.Options{}).Metric())
 	seen := map[string]bool{}
 	for _, c := range l.all {

@@ -142,8 +142,9 @@ func (p *process) keepGood(ctx context.Context) {
 // open brings up everything that does not depend on who leads. If it fails
 // nothing was started.
 func (p *process) open(ctx context.Context, from outset) error {
-	storage := &calls.Book{}
-	store, err := p.opts.openStore(ctx, storage)
+	storage, storageCalls := &calls.Book{}, newStorageCalls()
+	p.status.registry.MustRegister(storageCalls)
+	store, err := p.opts.openStore(ctx, storage, storageCalls)
 	if err != nil {
 		return err
 	}

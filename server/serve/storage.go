@@ -9,21 +9,39 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"nstance.dev/server/calls"
 	"nstance.dev/server/objectstore"
 	"nstance.dev/server/objectstore/backends"
 	"nstance.dev/server/retry"
 )
 
-// openStore opens the storage that the flags name, and enters the calls to it into a book.
-func (f Flags) openStore(ctx context.Context, book *calls.Book) (*objectstore.Probed, error) {
+// openStore opens the storage that the flags name, and enters the calls to it into a book and a count.
+func (f Flags) openStore(ctx context.Context, book *calls.Book, count *prometheus.CounterVec) (*objectstore.Probed, error) {
 	store, err := backends.Open(ctx, backends.Location{Kind: f.Storage, Bucket: f.Bucket, Prefix: f.Prefix})
 	if err != nil {
 		return nil, fmt.Errorf("--storage %s, --bucket %s: %w", f.Storage, f.Bucket, err)
 	}
 	return objectstore.NewProbed(objectstore.Observed{Store: store, Now: time.Now, Called: func(op string, took time.Duration, err error) {
-		book.Note(op, took, storageOutcome(err))
+		how := storageOutcome(err)
+		book.Note(op, took, how)
+		count.WithLabelValues(op, how.String()).Inc()
 	}}), nil
+}
+
+// newStorageCalls makes the count of the calls to the storage. What goes wrong begins at zero: the first of it is news.
+func newStorageCalls() *prometheus.CounterVec {
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "nstance_storage_calls_total",
+		Help: "Calls to the storage by how they went: answered, failed, or throttled by it.",
+	}, []string{"operation", "outcome"})
+	for _, op := range objectstore.Operations {
+		for _, how := range []calls.Outcome{calls.Answered, calls.Failed, calls.Throttled} {
+			count.WithLabelValues(op, how.String())
+		}
+	}
+	return count
 }
 
 // storageOutcome is how a call to the storage went. That an object does not exist or has

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"nstance.dev/server/calls"
 	"nstance.dev/server/objectstore"
@@ -96,5 +99,43 @@ func TestHowACallToTheStorageWent(t *testing.T) {
 		if got := storageOutcome(c.err); got != c.want {
 			t.Errorf("%v is %d, want %d", c.err, got, c.want)
 		}
+	}
+}
+
+// TestCallsToTheStorageAreCounted: by operation and outcome, and what goes wrong from zero on.
+func TestCallsToTheStorageAreCounted(t *testing.T) {
+	count := newStorageCalls()
+	var book calls.Book
+	store, err := Flags{ID: "a", Shard: "s", Storage: "file", Bucket: t.TempDir()}.openStore(t.Context(), &book, count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Get(t.Context(), "nothing"); !errors.Is(err, objectstore.ErrNotFound) {
+		t.Fatal(err)
+	}
+	for _, err := range []error{objectstore.ErrThrottled, fmt.Errorf("put: %w", objectstore.ErrThrottled)} {
+		if how := storageOutcome(err); how != calls.Throttled {
+			t.Errorf("%v: %v", err, how)
+		}
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(count)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
+	}
+	want := map[string]float64{}
+	for _, op := range []string{"get", "put", "delete", "list"} {
+		for _, how := range []string{"answered", "failed", "throttled"} {
+			want[op+" "+how] = 0
+		}
+	}
+	want["get answered"] = 1
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

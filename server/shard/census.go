@@ -21,6 +21,7 @@ var (
 	instancesDesc = prometheus.NewDesc("nstance_instances", "Instances by group and status, deleted ones left out.",
 		[]string{"tenant", "group", "status"}, nil)
 	groupSizeDesc = prometheus.NewDesc("nstance_group_size", "Wanted instances of a group.", []string{"tenant", "group"}, nil)
+	silenceDesc   = prometheus.NewDesc("nstance_verdicts_suspended", "1 while no instance is found unhealthy for missing reports, because most agents fell silent at once.", nil, nil)
 	groupsDesc    = prometheus.NewDesc("nstance_groups", "Groups by condition; one may have several.", []string{"condition"}, nil)
 )
 
@@ -29,6 +30,7 @@ func (c census) Describe(out chan<- *prometheus.Desc) {
 	out <- instancesDesc
 	out <- groupSizeDesc
 	out <- groupsDesc
+	out <- silenceDesc
 }
 
 // Collect implements [prometheus.Collector].
@@ -56,6 +58,11 @@ func (c census) Collect(out chan<- prometheus.Metric) {
 	for condition, n := range r.planner.status.Summaries.Count() {
 		out <- gaugeOf(groupsDesc, n, condition)
 	}
+	suspended := 0
+	if r.planner.liveness.Silence() != "" {
+		suspended = 1
+	}
+	out <- gaugeOf(silenceDesc, suspended)
 }
 
 func gaugeOf(desc *prometheus.Desc, n int, labels ...string) prometheus.Metric {

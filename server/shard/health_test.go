@@ -170,6 +170,9 @@ func TestF32_S8_MostAgentsFallSilentAtOnce(t *testing.T) {
 		if made := w.cloud.Created(); made != 10 {
 			t.Errorf("%d machines were made while most agents were silent, want 10", made)
 		}
+		if got := w.gauges("nstance_verdicts_suspended"); got[""] != 1 {
+			t.Errorf("while most agents are silent nstance_verdicts_suspended is %v", got)
+		}
 		w.cloud.Kill(vms[0].InstanceID)
 		w.settle(time.Minute)
 		if made := w.cloud.Created(); made != 11 {
@@ -183,6 +186,31 @@ func TestF32_S8_MostAgentsFallSilentAtOnce(t *testing.T) {
 		if made := w.cloud.Created(); made != 12 {
 			t.Errorf("%d machines were made in the end, want 12", made)
 		}
+		if got := w.gauges("nstance_verdicts_suspended"); len(got) != 0 {
+			t.Errorf("when they have come back nstance_verdicts_suspended is %v", got)
+		}
+	})
+}
+
+// TestVerdictsAreTheLeaders: a server that leads no more suspends nothing, though it did when it lost the lease.
+func TestVerdictsAreTheLeaders(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 10)
+		w.settle(time.Minute)
+		for _, vm := range w.vms(web)[:7] {
+			w.machine(vm.InstanceID).silence()
+		}
+		w.settle(2 * time.Minute)
+		if got := w.gauges("nstance_verdicts_suspended"); got[""] != 1 {
+			t.Fatalf("the leader says %v", got)
+		}
+		if err := w.stop(); err != nil {
+			t.Error(err)
+		}
+		if got := w.gauges("nstance_verdicts_suspended"); len(got) != 0 {
+			t.Errorf("a server that does not lead says %v", got)
+		}
+		w.lead()
 	})
 }
 

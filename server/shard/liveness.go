@@ -49,7 +49,6 @@ func (r *Term) livenessChanged(c liveness.Change) {
 		r.balancers.Touch(in.ID)
 		return
 	case liveness.Silenced:
-		set(r.opts.Metrics.silence, r.planner.liveness.Silence() != "")
 		r.queue.enqueueAll()
 		return
 	case liveness.Late, liveness.Noticed, liveness.NoMachine:

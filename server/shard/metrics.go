@@ -23,6 +23,7 @@ type Metrics struct {
 	reconcileSeconds prometheus.Histogram
 	providerSeconds  *prometheus.HistogramVec
 	providerErrors   *prometheus.CounterVec
+	providerWait     *prometheus.HistogramVec
 	deleteSeconds    prometheus.Histogram
 	balancerErrors   *prometheus.CounterVec
 	dynamicHeld      prometheus.Gauge
@@ -31,7 +32,6 @@ type Metrics struct {
 	decisions        *prometheus.CounterVec
 	strayAcks        prometheus.Counter
 	repeats          prometheus.Counter
-	silence          prometheus.Gauge
 	ofParts
 }
 
@@ -52,13 +52,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		reconcileSeconds: histogram("nstance_reconcile_seconds", "Time that one pass over a group took."),
 		providerSeconds:  histogramVec("nstance_provider_call_seconds", "Time that provider calls took.", "operation"),
 		providerErrors:   counterVec("nstance_provider_errors_total", "Provider calls that failed.", "operation", "class"),
+		providerWait:     histogramVec("nstance_provider_wait_seconds", "Time that provider calls waited for their turn under the server's own rate limits.", "operation"),
 		deleteSeconds:    histogram("nstance_instance_delete_seconds", "Time from a delete call to its answer."),
 		balancerErrors:   counterVec("nstance_load_balancer_errors_total", "Calls about load balancers that failed.", "operation", "class"),
 		dynamicHeld:      gauge("nstance_dynamic_groups_held", "1 while the group file cannot be read, or groups rebuilt after its loss wait to be confirmed."),
 		quarantines:      counter("nstance_records_quarantined_total", "Records that could not be read."),
 		addressFailures:  counter("nstance_leader_address_failures_total", "Failed tries to move the leader's address here."),
 		decisions:        counterVec("nstance_decisions_total", "Decisions by action, cause and what blocks them.", "action", "cause", "held_by"),
-		silence:          gauge("nstance_verdicts_suspended", "1 while no instance is found unhealthy for missing reports, because most agents fell silent at once."),
 		repeats:          counter("nstance_reconcile_repeats_total", "Passes that waited because they would have done the same as the pass before, though nothing had changed."),
 		strayAcks:        counter("nstance_stray_drain_acks_total", "Drains acknowledged of instances that were not condemned."),
 	}
@@ -77,9 +77,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.deleteSeconds, m.balancerErrors,
+		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.providerWait, m.deleteSeconds, m.balancerErrors,
 		m.dynamicHeld, m.quarantines, m.addressFailures,
-		m.decisions, m.strayAcks, m.silence, m.repeats,
+		m.decisions, m.strayAcks, m.repeats,
 	}
 }
 
@@ -117,6 +117,10 @@ func (m *Metrics) providerCall(op string, took time.Duration, err error) {
 	if err != nil && !driver.IsNotFound(err) {
 		m.providerErrors.WithLabelValues(op, string(driver.ClassOf(err))).Inc()
 	}
+}
+
+func (m *Metrics) providerWaited(op string, took time.Duration) {
+	m.providerWait.WithLabelValues(op).Observe(took.Seconds())
 }
 
 func (m *Metrics) deleted(took time.Duration) { m.deleteSeconds.Observe(took.Seconds()) }

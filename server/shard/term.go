@@ -56,7 +56,7 @@ func newTerm(ctx context.Context, opts Options, term uint64, static config.Versi
 	r.leadership.ctx, r.leadership.end = context.WithCancelCause(ctx)
 	p.instances = newInstances(r)
 	r.provider = provider.New(opts.Driver, provider.Options{
-		Limits: server.Provider.Limits, Timeout: server.RequestTimeout.Std(), Now: opts.Now, Called: r.leadership.noted(opts.Metrics),
+		Limits: server.Provider.Limits, Timeout: server.RequestTimeout.Std(), Now: opts.Now, Called: r.leadership.noted(opts.Metrics), Waited: opts.Metrics.providerWaited,
 	})
 	r.address = &provider.Address{
 		Driver: opts.Driver, Addresses: opts.Addresses, Jitter: opts.Jitter, Failed: opts.Metrics.addressFailed, Log: opts.Log,
