@@ -59,6 +59,33 @@ func (s *Samples) Evaluate(ctx context.Context, at time.Time, all []Panel, about
 	return answers, errors.Join(wrong...)
 }
 
+// every is how often a rule is evaluated.
+const every = time.Minute
+
+// Fires reports whether a rule fires at a time: whether there is a series that it has selected at each evaluation as long
+// as it asks for.
+func (s *Samples) Fires(ctx context.Context, rule Panel, at time.Time) (bool, error) {
+	var still map[string]bool // the series that each evaluation so far has selected
+	for ago := time.Duration(0); ago <= rule.For; ago += every {
+		selected := map[string]bool{}
+		for _, query := range rule.Queries {
+			found, err := s.Query(ctx, query, at.Add(-ago))
+			if err != nil {
+				return false, err
+			}
+			for _, one := range found {
+				if of := one.Metric.String(); still == nil || still[of] {
+					selected[of] = true
+				}
+			}
+		}
+		if still = selected; len(still) == 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // known reports whether a query has a series with a value that is a number.
 func (s *Samples) known(ctx context.Context, query string, at time.Time) (bool, error) {
 	found, err := s.Query(ctx, query, at)

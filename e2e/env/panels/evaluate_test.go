@@ -49,3 +49,33 @@ func TestEvaluate(t *testing.T) {
 		t.Errorf("of half a query: %v", err)
 	}
 }
+
+// TestFires: a rule fires for a series that it has selected for as long as it asks, not for one after another.
+func TestFires(t *testing.T) {
+	var s panels.Samples
+	for i, text := range []string{"m{of=\"a\"} 1\nm{of=\"b\"} 0\n", "m{of=\"a\"} 1\nm{of=\"b\"} 0\n", "m{of=\"a\"} 0\nm{of=\"b\"} 1\n"} {
+		if err := s.Add(nil, text, start.Add(time.Duration(i)*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		expr  string
+		after time.Duration
+		hold  time.Duration
+		want  bool
+	}{
+		{"m > 0", time.Minute, time.Minute, true},
+		{"m > 0", time.Minute, 2 * time.Minute, false},
+		{"m > 0", 2 * time.Minute, 0, true},
+		{"m > 0", 2 * time.Minute, time.Minute, false},
+		{"m > 1", 2 * time.Minute, 0, false},
+	} {
+		rule := panels.Panel{Title: "R", Queries: []string{test.expr}, For: test.hold}
+		if got, err := s.Fires(t.Context(), rule, start.Add(test.after)); err != nil || got != test.want {
+			t.Errorf("%s for %v, after %v: %v, %v", test.expr, test.hold, test.after, got, err)
+		}
+	}
+	if _, err := s.Fires(t.Context(), panels.Panel{Queries: []string{"sum("}}, start); err == nil {
+		t.Error("half a rule was evaluated")
+	}
+}

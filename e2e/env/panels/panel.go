@@ -9,7 +9,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 )
@@ -19,6 +21,8 @@ type Panel struct {
 	Title string
 	// Queries are what it asks, in PromQL, with values for the variables.
 	Queries []string
+	// For is how long an alerting rule must hold before it fires.
+	For time.Duration
 }
 
 // interval is what Grafana makes of $__rate_interval where a scrape is taken every minute.
@@ -73,7 +77,7 @@ func Dashboard(data []byte, variables map[string]string) ([]Panel, error) {
 		if found == nil {
 			return nil, fmt.Errorf("dashboard %q: variable %s asks %q: it must be label_values(metric, label)", dashboard.Title, v.Name, v.Query)
 		}
-		all = append(all, Panel{"variable " + v.Name, []string{fmt.Sprintf(`count by (%[2]s) (%[1]s) unless on () count(%[1]s{%[2]s=""})`, found[1], found[2])}})
+		all = append(all, Panel{Title: "variable " + v.Name, Queries: []string{fmt.Sprintf(`count by (%[2]s) (%[1]s) unless on () count(%[1]s{%[2]s=""})`, found[1], found[2])}})
 	}
 	for _, p := range dashboard.Panels {
 		if len(p.Targets) == 0 {
@@ -95,7 +99,10 @@ func Dashboard(data []byte, variables map[string]string) ([]Panel, error) {
 func Rules(data []byte) ([]Panel, error) {
 	var file struct {
 		Groups []struct {
-			Rules []struct{ Alert, Expr string }
+			Rules []struct {
+				Alert, Expr string
+				For         model.Duration
+			}
 		}
 	}
 	if err := yaml.Unmarshal(data, &file); err != nil {
@@ -104,7 +111,7 @@ func Rules(data []byte) ([]Panel, error) {
 	var all []Panel
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {
-			all = append(all, Panel{r.Alert, []string{r.Expr}})
+			all = append(all, Panel{Title: r.Alert, Queries: []string{r.Expr}, For: time.Duration(r.For)})
 		}
 	}
 	if len(all) == 0 {

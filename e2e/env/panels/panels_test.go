@@ -120,7 +120,7 @@ func TestDashboardsAndRulesAreRead(t *testing.T) {
 		t.Errorf("%v %s", err, diff)
 	}
 	rules, err := panels.Rules([]byte("groups: [{name: g, rules: [{alert: A, expr: m > 0, for: 1m, labels: {severity: info}}]}]"))
-	if diff := cmp.Diff([]panels.Panel{{Title: "A", Queries: []string{"m > 0"}}}, rules); err != nil || diff != "" {
+	if diff := cmp.Diff([]panels.Panel{{Title: "A", Queries: []string{"m > 0"}, For: time.Minute}}, rules); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
 	for _, bad := range []string{``, `{`, `{"title": "T"}`, `{"title": "T", "templating": {"list": [{"name": "x", "type": "query", "query": "metrics(.*)"}]}, "panels": [{"targets": [{"expr": "m"}]}]}`} {

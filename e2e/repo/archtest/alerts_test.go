@@ -59,8 +59,28 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 			t.Errorf("%s uses no metric", name)
 		}
 		for metric := range used {
-			if !actual[metric] {
+			of := metric
+			for _, part := range []string{"_sum", "_count", "_bucket"} { // of a histogram
+				of = strings.TrimSuffix(of, part)
+			}
+			if !actual[metric] && !actual[of] {
 				t.Errorf("%s uses the metric %s, which the server does not have", name, metric)
+			}
+		}
+		for place := range all(`(docs/[a-z/-]+\.md#[a-z0-9-]+)`, rule) {
+			page, heading, _ := strings.Cut(place, "#")
+			text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+			if err != nil {
+				t.Errorf("%s sends to %s: %v", name, place, err)
+				continue
+			}
+			found := false
+			for line := range strings.Lines(string(text)) {
+				title, ok := strings.CutPrefix(strings.TrimSpace(line), "## ")
+				found = found || ok && strings.ReplaceAll(strings.ToLower(title), " ", "-") == heading
+			}
+			if !found {
+				t.Errorf("%s sends to %s, which has no such section", name, place)
 			}
 		}
 		for _, field := range []string{"expr: ", "severity: ", "summary: ", "action: "} {

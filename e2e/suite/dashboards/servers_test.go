@@ -192,6 +192,7 @@ func TestServers(t *testing.T) {
 	})
 	all.evaluate(t, read(t, "docs/alerts.yaml"), servers, map[string]string{
 		"NstanceProviderErrors":     noFaults,
+		"NstanceProviderThrottles":  noFaults,
 		"NstanceDemandMachinesFail": noLaggards,
 	})
 }
