@@ -350,10 +350,11 @@ func (w *world) end(p *corev1.Pod) {
 func (w *world) gone(p *corev1.Pod) {
 	w.t.Helper()
 	kube.AwaitFor(w.t, podsAreGone, "Pod "+p.Name+" is gone", func(ctx context.Context) error {
-		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(p), p); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("it exists, or %w", err)
+		err := w.admin.Get(ctx, client.ObjectKeyFromObject(p), p)
+		if err == nil {
+			return fmt.Errorf("it exists: %+v", p.Status.ContainerStatuses)
 		}
-		return nil
+		return client.IgnoreNotFound(err)
 	})
 }
 
@@ -361,5 +362,5 @@ func (w *world) gone(p *corev1.Pod) {
 const (
 	nodesAreReady = 15 * time.Minute
 	podsRun       = 5 * time.Minute
-	podsAreGone   = 3 * time.Minute
+	podsAreGone   = 10 * time.Minute
 )
