@@ -136,11 +136,3 @@ func (m *Metrics) decided(d explain.Decision) {
 
 func (m *Metrics) quarantined()   { m.quarantines.Inc() }
 func (m *Metrics) addressFailed() { m.addressFailures.Inc() }
-
-func set(g prometheus.Gauge, on bool) {
-	if on {
-		g.Set(1)
-	} else {
-		g.Set(0)
-	}
-}
