@@ -34,6 +34,9 @@ func (m *Metrics) listed(alarm bool, unmanaged int) {
 	m.unmanaged(unmanaged)
 }
 
+// Over forgets what the listings of a term left open that is over: the next leader's count.
+func (m *Metrics) Over() { m.listed(false, 0) }
+
 func (m *Metrics) unmanaged(machines int) {
 	m.unmanagedVMs.Set(float64(machines))
 	m.heldVMs.Set(float64(machines))

@@ -105,3 +105,45 @@ func TestMetricsCountEveryInstance(t *testing.T) {
 		}
 	})
 }
+
+// TestMetricsOfAlarmsEndWithTheTerm: what a leader has alarms about is no alarm of the server that it was.
+func TestMetricsOfAlarmsEndWithTheTerm(t *testing.T) {
+	inWorld(t, worldOptions{}, func(t *testing.T, w *world) {
+		w.scale(web, 10)
+		w.settle(time.Minute)
+		if err := w.stop(); err != nil {
+			t.Error(err)
+		}
+		w.overwrite(groupsKey, "{")
+		registry := prometheus.NewRegistry()
+		w.opts.registry = registry
+		w.lead()
+		check := func(when string, want float64) {
+			t.Helper()
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := map[string]float64{}
+			for _, f := range families {
+				found[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+			}
+			for _, name := range []string{"nstance_deletes_held", "nstance_dynamic_groups_held"} {
+				if found[name] != want {
+					t.Errorf("%s: %s is %v, want %v", when, name, found[name], want)
+				}
+			}
+		}
+		for _, vm := range w.vms(web)[:6] {
+			w.cloud.Remove(vm.InstanceID)
+		}
+		w.settle(time.Minute)
+		check("while it leads", 1)
+		if err := w.stop(); err != nil {
+			t.Error(err)
+		}
+		check("when it leads no more", 0)
+		w.opts.registry = nil // the process that leads next has another
+		w.lead()
+	})
+}

@@ -75,6 +75,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
+// over forgets what a term left open that is over. A server that does not lead would go on to say it, and an alert would go
+// on for what the leader has settled.
+func (m *Metrics) over() {
+	m.dynamicHeld.Set(0)
+	m.garbage.Over()
+}
+
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.providerWait, m.deleteSeconds, m.balancerErrors,
