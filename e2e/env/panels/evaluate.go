@@ -15,7 +15,8 @@ type Answers struct{ Values, Waiting int }
 
 // Evaluate asks those queries of panels that a test is about, at a time, and returns all that is wrong: a query without
 // a value, unless later says by the panel's title why that cannot have happened here, and a reason that is not needed,
-// for its panel has values throughout, or does not exist.
+// for its panel has values throughout, or does not exist. A query whose parts have values and which cannot be answered is
+// wrong too.
 func (s *Samples) Evaluate(ctx context.Context, at time.Time, all []Panel, about func(query string) bool, later map[string]string) (Answers, error) {
 	var answers Answers
 	var wrong []error
@@ -27,6 +28,9 @@ func (s *Samples) Evaluate(ctx context.Context, at time.Time, all []Panel, about
 			}
 			parts, err := Operands(query)
 			if err != nil {
+				wrong = append(wrong, fmt.Errorf("panel %q: %w", panel.Title, err))
+			}
+			if _, err := s.Query(ctx, query, at); err != nil && len(parts) > 1 {
 				wrong = append(wrong, fmt.Errorf("panel %q: %w", panel.Title, err))
 			}
 			for _, part := range parts {

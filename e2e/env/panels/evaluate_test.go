@@ -48,6 +48,10 @@ func TestEvaluate(t *testing.T) {
 	if _, err := s.Evaluate(t.Context(), start, []panels.Panel{{Title: "Half", Queries: []string{"sum("}}}, about, nil); err == nil || !strings.Contains(err.Error(), `panel "Half"`) {
 		t.Errorf("of half a query: %v", err)
 	}
+	twice := panels.Panel{Title: "Twice", Queries: []string{`calls_total{code="OK"} > on () (calls_total{code="OK"} or machines)`}}
+	if _, err := s.Evaluate(t.Context(), start.Add(time.Minute), []panels.Panel{twice}, about, nil); err == nil || !strings.Contains(err.Error(), `panel "Twice"`) {
+		t.Errorf("of a query with two series where one is compared: %v", err)
+	}
 }
 
 // TestFires: a rule fires for a series that it has selected for as long as it asks, not for one after another.

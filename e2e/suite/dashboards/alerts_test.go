@@ -209,6 +209,12 @@ nstance_provider_wait_seconds_count{operation="create"} %[1]d00
 		"the provider has no room": {func(m int) string {
 			return fmt.Sprintf("nstance_provider_call_seconds_count{operation=\"create\"} %d\nnstance_provider_errors_total{operation=\"create\",class=\"capacity\"} %d\n", 100*m, 10*m) + well
 		}, []string{"NstanceProviderErrors"}},
+		"each listing of a quiet shard is refused": {func(m int) string {
+			return fmt.Sprintf("nstance_provider_call_seconds_count{operation=\"list\"} %[1]d\nnstance_provider_errors_total{operation=\"list\",class=\"auth\"} %[1]d\n", m/2) + well
+		}, []string{"NstanceProviderErrors"}},
+		"one listing in five of a quiet shard fails": {func(m int) string {
+			return fmt.Sprintf("nstance_provider_call_seconds_count{operation=\"list\"} %d\nnstance_provider_errors_total{operation=\"list\",class=\"transient\"} %d\n", m/2, m/10) + well
+		}, nil},
 		"calls wait for the server's own limits": {func(m int) string {
 			return fmt.Sprintf("nstance_provider_wait_seconds_sum{operation=\"delete\"} %d\nnstance_provider_wait_seconds_count{operation=\"delete\"} %d\n", 1100*m, 100*m) + well
 		}, []string{"NstanceProviderCallsWait"}},
@@ -223,6 +229,45 @@ nstance_provider_wait_seconds_count{operation="create"} %[1]d00
 			at = start.Add(time.Duration(m) * time.Minute)
 			for instance, text := range map[string]string{"leads": test.leader(m), "waits": "nstance_storage_calls_total{operation=\"put\",outcome=\"throttled\"} 0\n"} {
 				if err := s.Add(map[string]string{"instance": instance}, text, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if fire := firing(t, &s, at); !slices.Equal(fire, test.want) {
+			t.Errorf("%s: %v fire, want %v", name, fire, test.want)
+		}
+	}
+}
+
+// TestAlertsAboutOneOfSeveralShards: what a shard lacks is not made up for by what another has.
+func TestAlertsAboutOneOfSeveralShards(t *testing.T) {
+	const wants = `nstance_group_size{tenant="default",group="web"} 10
+nstance_demand_needs{cluster="example"} 3
+`
+	const well = wants + `nstance_instances{tenant="default",group="web",status="running"} 10
+nstance_demand_sessions 1
+`
+	for name, test := range map[string]struct {
+		leaders map[string]string
+		want    []string
+	}{
+		"all is well": {map[string]string{"a": well, "b": well, "standby": "nstance_demand_sessions 0\n"}, []string{}},
+		"one has fewer, the other more": {map[string]string{
+			"a": wants + "nstance_instances{tenant=\"default\",group=\"web\",status=\"running\"} 9\nnstance_demand_sessions 1\n",
+			"b": wants + "nstance_instances{tenant=\"default\",group=\"web\",status=\"running\"} 11\nnstance_demand_sessions 1\n",
+		}, []string{"NstanceGroupNotAtSize"}},
+		"one has none": {map[string]string{"a": wants + "nstance_demand_sessions 1\n", "b": well}, []string{"NstanceGroupNotAtSize"}},
+		"no operator is connected to one": {map[string]string{
+			"a": wants + "nstance_instances{tenant=\"default\",group=\"web\",status=\"running\"} 10\nnstance_demand_sessions 0\n", "b": well,
+		}, []string{"NstanceDemandWithoutOperator"}},
+	} {
+		var s panels.Samples
+		var at time.Time
+		for m := range 31 {
+			at = start.Add(time.Duration(m) * time.Minute)
+			for instance, text := range test.leaders {
+				// A target of Kubernetes has more labels than job and instance.
+				if err := s.Add(map[string]string{"job": "nstance", "instance": instance, "pod": "server-" + instance}, text, at); err != nil {
 					t.Fatal(err)
 				}
 			}
