@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 // it is, and not while the file cannot be executed yet.
 func TestConsoleComesWhenItsProgramIsBuilt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &console{program: filepath.Join(t.TempDir(), adminProgram), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		c := &console{program: filepath.Join(t.TempDir(), adminProgram), log: slog.New(slog.DiscardHandler)}
 		built := make(chan bool, 1)
 		go func() { built <- c.built(t.Context()) }()
 		step := func(mode os.FileMode) {
@@ -43,7 +42,7 @@ func TestConsoleComesWhenItsProgramIsBuilt(t *testing.T) {
 func TestConsoleIsNotWaitedForAfterTheEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	c := &console{program: filepath.Join(t.TempDir(), adminProgram), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	c := &console{program: filepath.Join(t.TempDir(), adminProgram), log: slog.New(slog.DiscardHandler)}
 	if c.built(ctx) {
 		t.Error("there is a program where nothing is")
 	}
