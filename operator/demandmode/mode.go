@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/keepalive"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,6 +21,7 @@ import (
 	"nstance.dev/operator/demand/split"
 	"nstance.dev/operator/demand/tally"
 	"nstance.dev/operator/demand/translate"
+	"nstance.dev/operator/informers"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/shards"
@@ -177,24 +177,8 @@ func (m *Mode) Run(ctx context.Context) error {
 // watch has everybody hear of the objects of the cluster, and returns once all were listed.
 func (m *Mode) watch(ctx context.Context) error {
 	objects := m.parts.Objects
-	informer, err := objects.GetInformer(ctx, &demandv1.UpcomingNode{})
-	if err != nil {
-		return fmt.Errorf("watch UpcomingNodes: %w", err)
+	if _, err := informers.Hear(ctx, objects, &demandv1.UpcomingNode{}, m.objects.UpcomingNode); err != nil {
+		return err
 	}
-	tell := func(o any, gone bool) {
-		if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = unknown.Obj
-		}
-		if o, ok := o.(*demandv1.UpcomingNode); ok {
-			m.objects.UpcomingNode(o, gone)
-		}
-	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { tell(o, false) }, UpdateFunc: func(_, o any) { tell(o, false) }, DeleteFunc: func(o any) { tell(o, true) },
-	})
-	if err != nil {
-		return fmt.Errorf("watch UpcomingNodes: %w", err)
-	}
-	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) })
 	return m.rollups.Watch(ctx, objects)
 }

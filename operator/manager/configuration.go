@@ -11,14 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/demand/penaltyfile"
 	"nstance.dev/operator/demandmode"
+	"nstance.dev/operator/informers"
 	"nstance.dev/operator/shards"
 )
 
@@ -98,33 +97,15 @@ func caBundle(ctx context.Context, live client.Reader, namespace, name string) (
 
 // watchConfigMaps calls f whenever a ConfigMap of a cache has changed, with its name and
 // data; nil data: it is gone. f is called by one goroutine and may wait until ctx ends.
-func watchConfigMaps(ctx context.Context, informers cache.Informers, f func(name string, data map[string]string)) error {
-	informer, err := informers.GetInformer(ctx, &corev1.ConfigMap{})
-	if err != nil {
-		return fmt.Errorf("watch ConfigMaps: %w", err)
-	}
-	tell := func(o any) {
-		if m, ok := o.(*corev1.ConfigMap); ok {
-			f(m.Name, dataOf(m))
+func watchConfigMaps(ctx context.Context, from informers.Source, f func(name string, data map[string]string)) error {
+	_, err := informers.Hear(ctx, from, &corev1.ConfigMap{}, func(m *corev1.ConfigMap, gone bool) {
+		if gone {
+			f(m.Name, nil)
+			return
 		}
-	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    tell,
-		UpdateFunc: func(_, o any) { tell(o) },
-		DeleteFunc: func(o any) {
-			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-				o = gone.Obj
-			}
-			if m, ok := o.(*corev1.ConfigMap); ok {
-				f(m.Name, nil)
-			}
-		},
+		f(m.Name, dataOf(m))
 	})
-	if err != nil {
-		return fmt.Errorf("watch ConfigMaps: %w", err)
-	}
-	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) })
-	return nil
+	return err
 }
 
 // operatorTargets are the shards with the addresses that the operator works with.

@@ -7,10 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/informers"
 )
 
 // extent is how large a pool is to be, and how many of its Nodes are ready.
@@ -59,17 +58,12 @@ func (g growths) step(pools map[string]extent, now time.Time) (growths, []time.D
 	return next, took
 }
 
-// Informers tell of changes of objects; a [cache.Cache] has them.
-type Informers interface {
-	GetInformer(ctx context.Context, of client.Object, options ...cache.InformerGetOption) (cache.Informer, error)
-}
-
 // Growth times how long pools take to grow: from the larger size to as many Nodes that are
 // ready. It hears of each change, and so times a growth however short it is. Its fields are
 // required.
 type Growth struct {
-	Pools     Informers // of the operator's own kinds
-	Nodes     Informers
+	Pools     informers.Source // of the operator's own kinds
+	Nodes     informers.Source
 	Namespace string
 	Now       func() time.Time
 	Ready     func(took time.Duration)
@@ -79,7 +73,7 @@ type Growth struct {
 // leader.
 func (g Growth) Start(ctx context.Context) error {
 	facts := &growthFacts{pools: map[string]poolExtent{}, ready: map[string]shardGroup{}, counts: map[shardGroup]int{}}
-	poolsSynced, err := follow(ctx, g.Pools, &infrav1.NstanceMachinePool{}, func(p *infrav1.NstanceMachinePool, gone bool) {
+	poolsSynced, err := informers.Hear(ctx, g.Pools, &infrav1.NstanceMachinePool{}, func(p *infrav1.NstanceMachinePool, gone bool) {
 		if p.Namespace == g.Namespace {
 			g.heard(facts, func() bool { return facts.pool(p, gone) })
 		}
@@ -87,7 +81,7 @@ func (g Growth) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("growth of pools: %w", err)
 	}
-	nodesSynced, err := follow(ctx, g.Nodes, &corev1.Node{}, func(n *corev1.Node, gone bool) {
+	nodesSynced, err := informers.Hear(ctx, g.Nodes, &corev1.Node{}, func(n *corev1.Node, gone bool) {
 		g.heard(facts, func() bool { return facts.node(n, gone) })
 	})
 	if err != nil {
@@ -112,29 +106,4 @@ func (g Growth) heard(facts *growthFacts, change func() bool) {
 	for _, t := range took {
 		g.Ready(t)
 	}
-}
-
-// follow has f hear of each object of a kind that comes, changes or goes, until ctx ends. The answer
-// tells whether it has heard of all that were there.
-func follow[O client.Object](ctx context.Context, from Informers, of O, f func(o O, gone bool)) (toolscache.InformerSynced, error) {
-	informer, err := from.GetInformer(ctx, of)
-	if err != nil {
-		return nil, fmt.Errorf("watch %T: %w", of, err)
-	}
-	tell := func(o any, gone bool) {
-		if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
-			o = unknown.Obj
-		}
-		if o, ok := o.(O); ok {
-			f(o, gone)
-		}
-	}
-	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { tell(o, false) }, UpdateFunc: func(_, o any) { tell(o, false) }, DeleteFunc: func(o any) { tell(o, true) },
-	})
-	if err != nil {
-		return nil, fmt.Errorf("watch %T: %w", of, err)
-	}
-	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) })
-	return registration.HasSynced, nil
 }

@@ -87,7 +87,7 @@ func follows(t *testing.T) *followed {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	growth := Growth{
-		Pools: informers{f.pools}, Nodes: informers{f.nodes}, Namespace: "ns", Now: time.Now,
+		Pools: source{f.pools}, Nodes: source{f.nodes}, Namespace: "ns", Now: time.Now,
 		Ready: func(d time.Duration) { f.took = append(f.took, d) },
 	}
 	go func() { done <- growth.Start(ctx) }()
@@ -101,10 +101,10 @@ func follows(t *testing.T) *followed {
 	return f
 }
 
-// informers have one informer alone.
-type informers struct{ *controllertest.FakeInformer }
+// source has one informer alone.
+type source struct{ *controllertest.FakeInformer }
 
-func (i informers) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+func (i source) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
 	return i.FakeInformer, nil
 }
 

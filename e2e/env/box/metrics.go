@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Metrics returns what a server says of itself at its health address. It is safe for
+// Metrics returns what a program says of itself at the host:port of its metrics. It is safe for
 // concurrent use.
-func Metrics(ctx context.Context, health string) (string, error) {
+func Metrics(ctx context.Context, address string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", http.NoBody)
 	if err != nil {
 		return "", err
 	}

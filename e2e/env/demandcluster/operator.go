@@ -2,9 +2,6 @@ package demandcluster
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -122,21 +119,7 @@ func (c *Cluster) MetricsAddr() string { return c.installation.Flag("--metrics-b
 
 // Metrics is what the operator answers to a scrape. It is safe for concurrent use.
 func (c *Cluster) Metrics(ctx context.Context) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.MetricsAddr()+"/metrics", http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Do(r)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("metrics of the operator: %s", answer.Status)
-	}
-	text, err := io.ReadAll(answer.Body)
-	return string(text), err
+	return box.Metrics(ctx, c.MetricsAddr())
 }
 
 // OperatorUser is the operator, as the API server calls it.

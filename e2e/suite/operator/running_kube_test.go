@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -17,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"nstance.dev/e2e/env/box"
 	"nstance.dev/e2e/env/kube"
 )
 
@@ -67,19 +66,7 @@ func (p *program) Lives(context.Context) (int, error) {
 	return p.lives, nil
 }
 
-func (p *program) Metrics(ctx context.Context) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/metrics", p.metrics), http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	return string(text), err
-}
+func (p *program) Metrics(ctx context.Context) (string, error) { return box.Metrics(ctx, p.metrics) }
 
 // deployed is an operator that the cluster runs, as the Deployment of its chart says.
 type deployed struct {

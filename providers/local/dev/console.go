@@ -20,7 +20,7 @@ const (
 	// consoleDelay is how long the console waits for the first machine to run, which it
 	// would take time from.
 	consoleDelay = 5 * time.Second
-	// programLook is how often is looked for the program while it is missing.
+	// programLook is how often the program is looked for while it is missing.
 	programLook = time.Second
 	// consoleStop is how long it gets to end.
 	consoleStop = 5 * time.Second
