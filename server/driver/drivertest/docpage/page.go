@@ -39,6 +39,8 @@ var (
 	block   = regexp.MustCompile("(?s)\n```(\\w+)\n(.*?)\n```\n")
 	heredoc = regexp.MustCompile("(?s)<<EOF\n(.*?)\nEOF\n")
 	shell   = regexp.MustCompile(`\$\([^)]*\)|\$PWD`)
+	// A full stop inside of a name, as in storage.objects.get, ends no sentence.
+	sentenceEnd = regexp.MustCompile(`;|\.\s`)
 )
 
 // Rows returns the cells of those rows of the section's tables that begin with code.
@@ -97,8 +99,8 @@ func (s Section) Heredoc() string {
 	return shell.ReplaceAllString(match[1], "e3sgLk5vbmNlIH19")
 }
 
-// Listed returns what is marked as code between the text begin of a page and the next
-// semicolon.
+// Listed returns what is marked as code between the text begin of a page and the end of
+// that sentence: a full stop, or a semicolon.
 func Listed(t testing.TB, path, begin string) []string {
 	t.Helper()
 	page, err := os.ReadFile(path)
@@ -106,11 +108,11 @@ func Listed(t testing.TB, path, begin string) []string {
 		t.Fatal(err)
 	}
 	_, rest, begun := strings.Cut(string(page), begin)
-	list, _, ended := strings.Cut(rest, ";")
-	if !begun || !ended {
-		t.Fatalf("%s: no list from %q to a semicolon", path, begin)
+	end := sentenceEnd.FindStringIndex(rest)
+	if !begun || end == nil {
+		t.Fatalf("%s: no sentence that goes on from %q to its end", path, begin)
 	}
-	return Code(list)
+	return Code(rest[:end[0]])
 }
 
 // Same compares what is the case with what a page says. Order and repetitions do not

@@ -14,6 +14,8 @@ const page = `# A cloud
 
 Tenants set ` + "`Size`" + ` and
 ` + "`Name`" + `; others only ` + "`here`" + `.
+It asks for ` + "`may.make`" + ` and
+` + "`may.pay`" + `. Have ` + "`money`" + ` at hand; or else.
 
 ## First
 
@@ -46,6 +48,9 @@ func TestSection(t *testing.T) {
 	}
 	if got := docpage.Listed(t, path, "Tenants set "); !slices.Equal(got, []string{"Size", "Name"}) {
 		t.Errorf("tenants set %q", got)
+	}
+	if got := docpage.Listed(t, path, "It asks for "); !slices.Equal(got, []string{"may.make", "may.pay"}) {
+		t.Errorf("it asks for %q", got)
 	}
 	second := docpage.Read(t, path, "Second")
 	if got := second.Heredoc(); got != `{ "key": "e3sgLk5vbmNlIH19", "at": "e3sgLk5vbmNlIH19" }` {
