@@ -78,7 +78,7 @@ func configuration(shard string, c *nstancev1.GetConfigStatusResponse) []Finding
 	}
 	l := &list{check: "configuration"}
 	if c.GetRejectedEtag() != "" {
-		l.add(Fail, shard, "mend the stored file, check it with 'nstance-admin shard config validate', then 'nstance-admin shard config refresh'",
+		l.add(Fail, shard, "correct the stored file, check it with 'nstance-admin shard config validate', then 'nstance-admin shard config refresh'",
 			"the stored one is not in force: %s", c.GetRejectedReason())
 		return l.all
 	}
@@ -90,7 +90,7 @@ func configuration(shard string, c *nstancev1.GetConfigStatusResponse) []Finding
 var worrying = map[string]string{
 	"failed-launch":     "'nstance-admin group explain GROUP' says what became of the last machine",
 	"files-undelivered": "'nstance-admin group describe GROUP' shows which files and why",
-	"held":              "confirm the group with 'nstance-admin group confirm', or mend its template",
+	"held":              "confirm the group with 'nstance-admin group confirm', or correct its template",
 	"listing":           "look at the provider's own list of machines, and at the permissions of the servers there",
 }
 

@@ -76,7 +76,7 @@ func (r *Reconciler) postpone(ctx context.Context, p *pass, why error) (ctrl.Res
 	p.d = lifecycle.Postpone(p.in, p.d, lifecycle.Held{Reason: lifecycle.HeldUnresolved, Message: why.Error()}, images.Again)
 	if !p.memory.problems[hostsv1.EventImageUnresolved] {
 		p.memory.problems[hostsv1.EventImageUnresolved] = true
-		r.warn(p.m, hostsv1.EventImageUnresolved, "nothing is assigned until the image is known: %v; set a digest, or mend the registry or the pull secret", why)
+		r.warn(p.m, hostsv1.EventImageUnresolved, "nothing is assigned until the image is known: %v; set a digest, or repair the registry or the pull secret", why)
 	}
 	if err := r.write(ctx, p, nil); err != nil {
 		return ctrl.Result{}, err
