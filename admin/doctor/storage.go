@@ -9,6 +9,10 @@ import (
 	"nstance.dev/server/objectstore"
 )
 
+// authorityLate is how long before its end an authority is worth a warning. Certificates
+// for services are good for a year by default, and none outlives the authority.
+const authorityLate = 400 * 24 * time.Hour
+
 // Storage judges what was found in the storage of a cluster; err is why nothing was.
 func Storage(bucket string, state *clusterops.State, err error, now time.Time) []Finding {
 	l := &list{check: "storage"}
@@ -31,8 +35,8 @@ func Storage(bucket string, state *clusterops.State, err error, now time.Time) [
 		l.add(Fail, p.Key, "'nstance-admin cluster inspect' shows what surrounds it", "%s", p.Error)
 	}
 	for _, a := range state.Authority {
-		if left := a.NotAfter.Sub(now); left < 90*24*time.Hour {
-			l.add(Warn, bucket, "renew it before then: docs/security.md, changing keys", "the certificate authority ends in %s", span(left))
+		if left := a.NotAfter.Sub(now); left < authorityLate {
+			l.add(Warn, bucket, "have it made again: docs/security.md, the authority's certificate", "a certificate of the authority ends in %s", span(left))
 		}
 	}
 	if len(state.Authority) == 0 {

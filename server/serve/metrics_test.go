@@ -10,6 +10,7 @@ import (
 
 	"nstance.dev/server/config"
 	"nstance.dev/server/configsource"
+	"nstance.dev/server/keyring"
 	"nstance.dev/server/lease"
 	"nstance.dev/server/objectstore/memory"
 	"nstance.dev/server/rpc"
@@ -50,6 +51,8 @@ func TestS22_MetricNamesAndLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.MustRegister(elector.Metrics("c", "a"))
+	keys := &keyring.Keyring{}
+	l.MustRegister(keys.Metric())
 	l.MustRegister(configsource.New(nil, configsource.Options{}).Metric())
 	seen := map[string]bool{}
 	for _, c := range l.all {

@@ -169,6 +169,7 @@ func (p *process) open(ctx context.Context, from outset) error {
 		return err
 	}
 	p.res = res
+	p.status.registry.MustRegister(res.keys.Metric())
 	if v, ok := res.drv.(driver.TypeValidator); ok {
 		p.source.AskTypes(v, p.static.Config.Server.RequestTimeout.Std())
 	}

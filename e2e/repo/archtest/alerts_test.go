@@ -76,8 +76,9 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 			}
 			found := false
 			for line := range strings.Lines(string(text)) {
-				title, ok := strings.CutPrefix(strings.TrimSpace(line), "## ")
-				found = found || ok && strings.ReplaceAll(strings.ToLower(title), " ", "-") == heading
+				level, title, _ := strings.Cut(strings.TrimSpace(line), " ")
+				anchor := strings.NewReplacer(" ", "-", "'", "").Replace(strings.ToLower(title))
+				found = found || (level == "##" || level == "###") && anchor == heading
 			}
 			if !found {
 				t.Errorf("%s sends to %s, which has no such section", name, place)

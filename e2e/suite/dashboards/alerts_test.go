@@ -181,6 +181,36 @@ func TestAlertsAboutTheLease(t *testing.T) {
 	}
 }
 
+// TestTheAlertAboutTheAuthority: it fires a year and a month before the end, and for as long as one server signs with the old one.
+func TestTheAlertAboutTheAuthority(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, test := range map[string]struct {
+		left [2]time.Duration // of the certificate of each server
+		want []string
+	}{
+		"years are left":             {[2]time.Duration{3650 * day, 3650 * day}, []string{}},
+		"a year and more is left":    {[2]time.Duration{401 * day, 401 * day}, []string{}},
+		"a year is left":             {[2]time.Duration{399 * day, 399 * day}, []string{"NstanceAuthorityEnds"}},
+		"one has started since then": {[2]time.Duration{399 * day, 3650 * day}, []string{"NstanceAuthorityEnds"}},
+		"it has ended":               {[2]time.Duration{-day, -day}, []string{"NstanceAuthorityEnds"}},
+	} {
+		var s panels.Samples
+		var at time.Time
+		for m := range 21 {
+			at = start.Add(time.Duration(m) * time.Minute)
+			for i, left := range test.left {
+				text := fmt.Sprintf("nstance_authority_end_timestamp_seconds{cluster=\"example\"} %d\n", start.Add(left).Unix())
+				if err := s.Add(map[string]string{"instance": fmt.Sprint("server-", i)}, text, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if fire := firing(t, &s, at); !slices.Equal(fire, test.want) {
+			t.Errorf("%s: %v fire, want %v", name, fire, test.want)
+		}
+	}
+}
+
 // TestAlertsAboutThrottlingAndVerdicts: over what a leader and a standby say each minute, for forty minutes.
 func TestAlertsAboutThrottlingAndVerdicts(t *testing.T) {
 	const calm = `nstance_storage_calls_total{operation="put",outcome="answered"} %[1]d000
