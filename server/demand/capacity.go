@@ -189,6 +189,7 @@ func (e *Engine) Machines(cluster string) []MachineView {
 type Census struct {
 	Machines map[MachineKind]int
 	Clusters []ClusterCensus // by name
+	Short    int             // needs that have less than they ask for
 	// Aged are how many needs are short for at least so many seconds: 60, 600 and 3600, in this order.
 	Aged [3]int
 }
@@ -213,7 +214,7 @@ var Ages = [3]int64{60, 600, 3600}
 // Census counts what there is, as of the last step. It is computed in each call.
 func (e *Engine) Census() Census {
 	w := &e.w
-	all := Census{Machines: map[MachineKind]int{}}
+	all := Census{Machines: map[MachineKind]int{}, Short: len(w.short)}
 	for i := range w.fleet.slots {
 		if m := w.fleet.at(i); m.id != "" {
 			all.Machines[MachineKind{m.state, w.cat.classes[m.class].CapacityType}]++

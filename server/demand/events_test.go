@@ -198,6 +198,9 @@ func TestShortfallsAreListedByAge(t *testing.T) {
 	if got := h.last.Shortfalls; h.last.Short != 2 || len(got) != 1 || got[0].Need != never.Key {
 		t.Errorf("%d are short, listed: %+v", h.last.Short, got)
 	}
+	if counted := h.engine.Census().Short; counted != 2 {
+		t.Errorf("the census counts %d that are short", counted)
+	}
 }
 
 // Of failed machines the five that failed last are kept for an hour, wherever they stand in a table.

@@ -21,12 +21,13 @@ var (
 	needsDesc    = prometheus.NewDesc("nstance_demand_needs", "Needs of a cluster.", []string{"tenant"}, nil)
 	spendDesc    = prometheus.NewDesc("nstance_demand_hourly_spend_micro_usd", "What the machines of a cluster cost an hour, in millionths of a dollar.", []string{"tenant"}, nil)
 	heldDesc     = prometheus.NewDesc("nstance_demand_rollup_quarantined", "1 while the last roll-up of a cluster is held, because it takes away most of what was asked for.", []string{"tenant"}, nil)
+	shortDesc    = prometheus.NewDesc("nstance_demand_shortfalls", "Needs that have less than they ask for.", nil, nil)
 	agedDesc     = prometheus.NewDesc("nstance_demand_shortfalls_aged", "Needs that are short for at least so many seconds.", []string{"seconds"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (g *gauges) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{machinesDesc, needsDesc, spendDesc, heldDesc, agedDesc} {
+	for _, d := range []*prometheus.Desc{machinesDesc, needsDesc, spendDesc, heldDesc, shortDesc, agedDesc} {
 		out <- d
 	}
 }
@@ -56,6 +57,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 		gauge(spendDesc, float64(cluster.Spend), cluster.Name)
 		gauge(heldDesc, held, cluster.Name)
 	}
+	gauge(shortDesc, float64(c.Short))
 	for i, n := range c.Aged {
 		gauge(agedDesc, float64(n), strconv.FormatInt(demand.Ages[i], 10))
 	}

@@ -105,7 +105,6 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer func() {
 		workers.Wait()
 		l.core.fence()
-		l.core.opts.Metrics.short.Set(0) // the next leader's counts
 	}()
 	defer close(l.done)
 	defer close(l.mailbox.over)

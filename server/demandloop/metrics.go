@@ -19,7 +19,6 @@ type Metrics struct {
 	took       stretches
 	blobs      *prometheus.HistogramVec
 	failures   *prometheus.CounterVec
-	short      prometheus.Gauge
 	capped     prometheus.Counter
 	rejected   prometheus.Counter
 	rollups    *prometheus.CounterVec
@@ -60,9 +59,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		},
 		blobs:    histograms("nstance_demand_bootstrap_request_seconds", "Time until an operator answered what it takes to join.", "outcome"),
 		failures: counters("nstance_demand_machines_failed_total", "Machines that were given up, by cause.", "cause"),
-		short: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "nstance_demand_shortfalls", Help: "Needs that have less than they ask for.",
-		}),
 		capped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "nstance_demand_reclaims_capped_total", Help: "Machines that are given back later, because as many go already as may at once.",
 		}),
@@ -75,7 +71,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.cycle.took, m.cycle.phases, m.cycle.reordered, m.actions, m.suppressed, m.outcomes, m.effects, m.took.boots, m.took.joins, m.took.drains, m.took.firsts, m.blobs, m.failures, m.short,
+		reg.MustRegister(m.cycle.took, m.cycle.phases, m.cycle.reordered, m.actions, m.suppressed, m.outcomes, m.effects, m.took.boots, m.took.joins, m.took.drains, m.took.firsts, m.blobs, m.failures,
 			m.capped, m.rejected, m.rollups, m.refusals, m.now)
 	}
 	return m
@@ -102,7 +98,6 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 
 func (m *Metrics) cycled(took time.Duration, r demand.Result) {
 	m.cycle.took.Observe(took.Seconds())
-	m.short.Set(float64(r.Short))
 	m.capped.Add(float64(r.Capped))
 	m.rejected.Add(float64(len(r.Rejected)))
 	m.cycle.reordered.Add(float64(r.Reordered))

@@ -184,7 +184,6 @@ func (c *Collector) settle(ctx context.Context, result fleet.Collection, machine
 	c.alarm, c.unmanaged = result.Alarm != "", unmanaged
 	c.recovering = result.Alarm != "" || c.recovering && c.anyLost()
 	c.mu.Unlock()
-	c.opts.Metrics.listed(result.Alarm != "", len(result.Unmanaged))
 	switch {
 	case result.Alarm != "" && !before:
 		c.opts.Log.ErrorContext(ctx, "deletes stopped: the provider's list misses too many known machines", "reason", result.Alarm)

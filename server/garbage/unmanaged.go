@@ -43,7 +43,6 @@ func (c *Collector) Release(providerID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unmanaged = slices.DeleteFunc(slices.Clone(c.unmanaged), func(u Unmanaged) bool { return u.VM.ProviderID == providerID })
-	c.opts.Metrics.unmanaged(len(c.unmanaged))
 }
 
 // unmanagedNow joins what a collection holds with what was listed of it. One that was

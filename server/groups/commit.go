@@ -133,7 +133,7 @@ func (w *writer) reread(ctx context.Context) error {
 	file, err := groupfile.Decode(w.key(), obj.Data)
 	if err != nil {
 		// The groups go on as this leader knows them; only edits are refused.
-		w.opts.Waiting.Set(1)
+		w.inForce.waiting.Store(true)
 		w.opts.Log.ErrorContext(ctx, "group file unreadable; it is left alone until an administrator repairs it", "error", err)
 		return err
 	}

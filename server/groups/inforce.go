@@ -17,8 +17,9 @@ import (
 type inForce struct {
 	opts Options
 
-	mu    sync.Mutex // held while what is in force is replaced, and its rows with it
-	state atomic.Pointer[state]
+	mu      sync.Mutex // held while what is in force is replaced, and its rows with it
+	state   atomic.Pointer[state]
+	waiting atomic.Bool // see [Store.Waiting]
 }
 
 // replace puts in force what change makes of the present state, all groups merged again, and
@@ -80,11 +81,7 @@ func (f *inForce) advance(file *groupfile.File, etag string, text []byte) []Chan
 
 // enforce puts a state in force. The caller holds mu.
 func (f *inForce) enforce(next *state) {
-	if next.blocked != "" || next.rebuilt > 0 {
-		f.opts.Waiting.Set(1)
-	} else {
-		f.opts.Waiting.Set(0)
-	}
+	f.waiting.Store(next.blocked != "" || next.rebuilt > 0)
 	f.state.Store(next)
 }
 

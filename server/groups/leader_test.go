@@ -14,9 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config"
@@ -149,7 +146,6 @@ func (a *archive) begin() *leader {
 	l.Store = New(Options{
 		Objects: a.objects, Cache: c, Instances: a.records, Shard: testShard, Term: a.term,
 		Writes: objectstore.RetryPolicy{Permit: lease.Check}, Now: time.Now, Log: slog.New(slog.NewTextHandler(l.log, nil)),
-		Waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "waiting"}),
 		Changed: func(c Change) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -180,8 +176,6 @@ func (l *leader) told() []string {
 	slices.Sort(all)
 	return all
 }
-
-func (l *leader) waiting() bool { return testutil.ToFloat64(l.opts.Waiting) == 1 }
 
 // scale sets the size of a dynamic group.
 func (l *leader) scale(id fleet.GroupID, size int) {

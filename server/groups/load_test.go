@@ -100,7 +100,7 @@ func TestF11_LostGroupFileIsRebuilt(t *testing.T) {
 							t.Errorf("%s: %v", id, err)
 						}
 					}
-					if !l.waiting() {
+					if !l.Waiting() {
 						t.Error("no metric says that groups wait")
 					}
 					l.end()
@@ -120,7 +120,7 @@ func TestF11_LostGroupFileIsRebuilt(t *testing.T) {
 						t.Errorf("%s still waits: %+v", id, hold)
 					}
 				}
-				if l.waiting() {
+				if l.Waiting() {
 					t.Error("the metric says that groups wait")
 				}
 			})
@@ -149,8 +149,8 @@ func TestS24_UnreadableIsNotWritten(t *testing.T) {
 		row.Template = "pl\x00ain"
 		a.rows = []cache.Instance{row}
 		l := a.lead()
-		if hold := l.Paused(web, time.Now()); hold.By != fleet.BlockerUnknownGroup || !l.waiting() {
-			t.Errorf("held %+v, waiting %t", hold, l.waiting())
+		if hold := l.Paused(web, time.Now()); hold.By != fleet.BlockerUnknownGroup || !l.Waiting() {
+			t.Errorf("held %+v, waiting %t", hold, l.Waiting())
 		}
 		if _, err := a.objects.Get(t.Context(), groupsKey); !errors.Is(err, objectstore.ErrNotFound) {
 			t.Errorf("the group file: %v, want none", err)
@@ -208,7 +208,7 @@ func TestF10_NewerGroupFileIsLeftAlone(t *testing.T) {
 		if o, err := a.objects.Get(t.Context(), groupsKey); err != nil || string(o.Data) != newer {
 			t.Errorf("the unreadable file is now %q, %v", o.Data, err)
 		}
-		if !l.waiting() {
+		if !l.Waiting() {
 			t.Error("no metric says that groups wait")
 		}
 	})
@@ -228,8 +228,8 @@ func TestF11_GroupFileChangedUnderALeader(t *testing.T) {
 			t.Errorf("an edit over an unreadable file: %v, want FailedPrecondition", err)
 		}
 		l.wantSizes(map[fleet.GroupID]int{web: 3, other: 1})
-		if !l.waiting() || l.ETag() == "" {
-			t.Errorf("waiting %t, version %q", l.waiting(), l.ETag())
+		if !l.Waiting() || l.ETag() == "" {
+			t.Errorf("waiting %t, version %q", l.Waiting(), l.ETag())
 		}
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"nstance.dev/protos/identity"
 	"nstance.dev/server/cache"
 	"nstance.dev/server/config/effective"
@@ -26,10 +24,6 @@ type Options struct {
 	Writes    objectstore.RetryPolicy // has each try of a write prove the lease (S2)
 	Now       func() time.Time
 	Log       *slog.Logger
-
-	// Waiting is 1 while groups wait for somebody: the group file is not known, or groups
-	// that were rebuilt have to be confirmed.
-	Waiting prometheus.Gauge
 
 	// Changed is told of every group that is not what it was, after it is in force. It must
 	// not wait; calls for one group may overtake each other, so that what is in force counts

@@ -94,6 +94,10 @@ func (s *Store) Config() *effective.Config { return s.now().cfg }
 // ETag is the version of the group file in force; empty while there is none that can be used.
 func (s *Store) ETag() string { return s.now().etag }
 
+// Waiting reports whether groups wait for somebody: the group file is not known, or groups
+// that were rebuilt have to be confirmed.
+func (s *Store) Waiting() bool { return s.writer.inForce.waiting.Load() }
+
 // Generation grows whenever all groups are merged again: for another configuration, or for
 // a file that was read.
 func (s *Store) Generation() uint64 { return s.now().generation }

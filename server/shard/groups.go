@@ -15,7 +15,7 @@ func newGroups(r *Term, cfg *effective.Config) *groups.Store {
 	p := r.planner
 	return groups.New(groups.Options{
 		Objects: r.opts.Store, Cache: p.cache, Instances: p.instances, Shard: r.opts.Shard, Term: r.leadership.term,
-		Writes: underLease(r.opts.Jitter), Now: r.opts.Now, Log: r.opts.Log, Waiting: r.opts.Metrics.dynamicHeld,
+		Writes: underLease(r.opts.Jitter), Now: r.opts.Now, Log: r.opts.Log,
 		Changed: r.groupChanged, Over: r.leadership.endIfOver, Ended: r.leadership.ctx.Done(),
 		Go: r.leadership.background,
 	}, cfg)

@@ -26,7 +26,6 @@ type Metrics struct {
 	providerWait     *prometheus.HistogramVec
 	deleteSeconds    prometheus.Histogram
 	balancerErrors   *prometheus.CounterVec
-	dynamicHeld      prometheus.Gauge
 	quarantines      prometheus.Counter
 	addressFailures  prometheus.Counter
 	decisions        *prometheus.CounterVec
@@ -55,7 +54,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		providerWait:     histogramVec("nstance_provider_wait_seconds", "Time that provider calls waited for their turn under the server's own rate limits.", "operation"),
 		deleteSeconds:    histogram("nstance_instance_delete_seconds", "Time from a delete call to its answer."),
 		balancerErrors:   counterVec("nstance_load_balancer_errors_total", "Calls about load balancers that failed.", "operation", "class"),
-		dynamicHeld:      gauge("nstance_dynamic_groups_held", "1 while the group file cannot be read, or groups rebuilt after its loss wait to be confirmed."),
 		quarantines:      counter("nstance_records_quarantined_total", "Records that could not be read."),
 		addressFailures:  counter("nstance_leader_address_failures_total", "Failed tries to move the leader's address here."),
 		decisions:        counterVec("nstance_decisions_total", "Decisions by action, cause and what blocks them.", "action", "cause", "held_by"),
@@ -75,17 +73,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// over forgets what a term left open that is over. A server that does not lead would go on to say it, and an alert would go
-// on for what the leader has settled.
-func (m *Metrics) over() {
-	m.dynamicHeld.Set(0)
-	m.garbage.Over()
-}
-
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.reconcileSeconds, m.providerSeconds, m.providerErrors, m.providerWait, m.deleteSeconds, m.balancerErrors,
-		m.dynamicHeld, m.quarantines, m.addressFailures,
+		m.quarantines, m.addressFailures,
 		m.decisions, m.strayAcks, m.repeats,
 	}
 }
@@ -111,10 +102,6 @@ func counter(name, help string) prometheus.Counter {
 
 func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-}
-
-func gauge(name, help string) prometheus.Gauge {
-	return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 }
 
 func (m *Metrics) reconciled(took time.Duration) { m.reconcileSeconds.Observe(took.Seconds()) }

@@ -116,7 +116,6 @@ func (r *Term) run(ctx context.Context) error {
 	err := g.Wait()
 	r.leadership.end(nil) // tasks end with it
 	r.leadership.tasks.Wait()
-	r.opts.Metrics.over()
 	if superseded(r.leadership.ctx) == nil {
 		r.planner.decisions.HandOver(r.leadership.ctx)
 	}
@@ -130,7 +129,6 @@ func (r *Term) abandon(why error) {
 	r.balancers.Close()
 	r.planner.files.Close()
 	r.leadership.tasks.Wait()
-	r.opts.Metrics.over()
 }
 
 // Number is that of this leadership; it grows with every change of leader.

@@ -182,6 +182,7 @@ func (w *world) forged(machines int) {
 		`nstance_demand_machines{capacity_type="on-demand",state="configured"}`: float64(machines),
 		`nstance_demand_needs{tenant="default"}`:                                float64(*needs),
 		`nstance_demand_hourly_spend_micro_usd{tenant="default"}`:               float64(machines) * 48_000, // two processors, four GiB
+		`nstance_demand_shortfalls`:                                             0,
 		`nstance_demand_shortfalls_aged{seconds="60"}`:                          0,
 	} {
 		if got := w.metric(series); got != want {
