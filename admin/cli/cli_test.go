@@ -188,6 +188,13 @@ func TestConfigCommands(t *testing.T) {
 	if got := c.ok(t, "shard", "config", "refresh"); got != "local: updated (etag e2, before e1)\n" {
 		t.Errorf("refresh printed %q", got)
 	}
+	if got := c.ok(t, "shard", "config", "refresh"); got != "local: unchanged (etag e2)\n" {
+		t.Errorf("the second refresh printed %q", got)
+	}
+	c.local.Share()
+	if got := c.fails(t, cli.ExitFailed, "shard", "config", "refresh"); !strings.Contains(got, "nothing was read") || !strings.Contains(got, "server.admin_tenants") {
+		t.Errorf("to who does not administrate the shard refresh said %q", got)
+	}
 	var schema map[string]any
 	if err := json.Unmarshal([]byte(c.ok(t, "shard", "config", "schema")), &schema); err != nil || schema["$schema"] == nil {
 		t.Errorf("the schema is no JSON Schema: %v", err)

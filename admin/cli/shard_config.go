@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -135,7 +136,8 @@ func newConfigRefreshCommand(env *Env) *cobra.Command {
 		Use:   "refresh",
 		Short: "Let a shard read its configuration again",
 		Long: `Let a shard read its configuration again at once. A configuration with problems
-is not applied, and all of its problems are printed.`,
+is not applied, and all of its problems are printed. Where several tenants share the
+shard, only operators of the tenants in server.admin_tenants may do this.`,
 		Example:           `  nstance-admin shard config refresh --all-shards`,
 		Args:              usedArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -171,8 +173,17 @@ func refreshConfig(ctx context.Context, env *Env, s *shard) error {
 	}
 	if response.GetUpdated() {
 		fmt.Fprintf(env.Out, "%s: updated (etag %s, before %s)\n", s.name, response.GetEtag(), response.GetPrevEtag())
-	} else {
-		fmt.Fprintf(env.Out, "%s: unchanged (etag %s)\n", s.name, response.GetEtag())
+		return nil
 	}
+	// Who does not administrate a shared shard gets the same answer, and nothing was read: such
+	// callers are told of their own part alone, which has no time.
+	switch status, err := s.api.GetConfigStatus(ctx, &emptypb.Empty{}); {
+	case err != nil:
+		return fmt.Errorf("whether the configuration was read: %w", err)
+	case status.GetLastModified() == nil:
+		return errors.New("nothing was read: several tenants share the shard, and this identity's does not administrate it; " +
+			"refresh as an operator of a tenant in server.admin_tenants")
+	}
+	fmt.Fprintf(env.Out, "%s: unchanged (etag %s)\n", s.name, response.GetEtag())
 	return nil
 }

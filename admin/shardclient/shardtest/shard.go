@@ -44,7 +44,14 @@ type Shard struct {
 	began     chan struct{} // a stream has; nil until somebody cares
 	calls     []string
 	output    map[string]string // that machines have written, by instance
-	rejected  string            // why the stored configuration is not in force; empty: it is
+	config    configuration
+}
+
+// configuration is what a shard has been told of the stored one.
+type configuration struct {
+	rejected string // why it is not in force; empty: it is
+	read     bool   // a caller had it read
+	shared   bool   // it is of several tenants, and the callers' does not administrate the shard
 }
 
 // Calls returns the methods that were called, in order.
@@ -74,7 +81,15 @@ func (s *Shard) AddInstance(in *nstancev1.InstanceStatus) {
 func (s *Shard) Reject(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rejected = reason
+	s.config.rejected = reason
+}
+
+// Share lets the shard answer as one of several tenants, to callers of one that does not
+// administrate it.
+func (s *Shard) Share() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config.shared = true
 }
 
 func (s *Shard) put(g *nstancev1.GroupStatus) {

@@ -125,14 +125,26 @@ func (s *Shard) DeleteInstance(ctx context.Context, r *nstancev1.DeleteInstanceR
 func (s *Shard) GetConfigStatus(context.Context, *emptypb.Empty) (*nstancev1.GetConfigStatusResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.config.shared {
+		return &nstancev1.GetConfigStatusResponse{Etag: "part"}, nil
+	}
 	out := &nstancev1.GetConfigStatusResponse{Etag: "e1", LastModified: timestamppb.New(Epoch), Size: 1234}
-	if s.rejected != "" {
-		out.RejectedEtag, out.RejectedReason = "e2", s.rejected
+	if s.config.rejected != "" {
+		out.RejectedEtag, out.RejectedReason = "e2", s.config.rejected
 	}
 	return out, nil
 }
 
 // RefreshConfig implements the operator API.
 func (s *Shard) RefreshConfig(context.Context, *emptypb.Empty) (*nstancev1.RefreshConfigResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.config.shared:
+		return &nstancev1.RefreshConfigResponse{PrevEtag: "part", Etag: "part"}, nil
+	case s.config.read:
+		return &nstancev1.RefreshConfigResponse{PrevEtag: "e2", Etag: "e2"}, nil
+	}
+	s.config.read = true
 	return &nstancev1.RefreshConfigResponse{Updated: true, PrevEtag: "e1", Etag: "e2"}, nil
 }
