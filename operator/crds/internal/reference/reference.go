@@ -63,7 +63,7 @@ var Demand = Page{
 
 The custom resources of group ` + "`demand.nstance.dev`" + `. The operator writes a CapacityRequest for each Pod ([which and how](pods.md)), and other workload
 APIs may write their own. UpcomingNodes and AvailableCapacities are written by the operator alone, to be read: ` + "`kubectl get un,ac,creq -A`" + `
-shows what is asked for, what is on its way and what is missing. The chart installs the kinds with ` + "`demand.enabled: true`" + `. They need Kubernetes 1.31.
+shows what is asked for, what is on its way and what is missing. The chart installs the kinds with ` + "`demand.enabled: true`" + `. They need [Kubernetes 1.31 or later](../kubernetes/install.md#versions).
 `,
 	Order: []string{"CapacityRequest", "UpcomingNode", "AvailableCapacity"},
 }
