@@ -1,9 +1,13 @@
 package gcp_test
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"nstance.dev/providers/gcp"
 	"nstance.dev/providers/gcp/rules"
 	"nstance.dev/server/config"
 	"nstance.dev/server/driver/drivertest/docpage"
@@ -45,8 +49,9 @@ func TestRoleIsWhatTheCallsNeed(t *testing.T) {
 	docpage.Same(t, "permission", needed, role(t))
 }
 
-// What the page shows as a configuration is one, without a doubt about it.
+// What the page shows as a configuration is one, without a doubt about it; and a nonce lives under it for as long as the page says.
 func TestConfigurationsOnThePage(t *testing.T) {
+	var nonce time.Duration
 	for name, text := range map[string]string{
 		"without an account": docpage.Read(t, page, "Three machines without an account").Heredoc(),
 		"with an account":    docpage.Read(t, page, "Three machines with an account").Block("jsonc"),
@@ -56,6 +61,12 @@ func TestConfigurationsOnThePage(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		} else if len(cfg.Warnings) > 0 {
 			t.Errorf("%s: %v", name, cfg.Warnings)
+		} else {
+			nonce = cfg.Server.GarbageCollection.RegistrationTimeout.Std() + new(gcp.Driver).LongestCreate()
 		}
+	}
+	text, err := os.ReadFile(page)
+	if want := fmt.Sprintf("for one registration within %v minutes", nonce.Minutes()); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("the page does not say that a nonce is good %s: %v", want, err)
 	}
 }

@@ -1,10 +1,14 @@
 package proxmox_test
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"nstance.dev/providers/proxmox"
 	"nstance.dev/providers/proxmox/proxmoxfake"
 	"nstance.dev/providers/proxmox/rules"
 	"nstance.dev/server/config"
@@ -34,8 +38,9 @@ func TestRoleIsThatOfTheScript(t *testing.T) {
 	docpage.Same(t, "privilege of token.sh", rolePrivileges(t), role(t))
 }
 
-// What the page shows as a configuration is one, without a doubt about it.
+// What the page shows as a configuration is one, without a doubt about it; and a nonce lives under it for as long as the page says.
 func TestConfigurationsOnThePage(t *testing.T) {
+	var nonce time.Duration
 	for name, text := range map[string]string{
 		"without a cluster": docpage.Read(t, page, "Three machines without a cluster").Heredoc(),
 		"with a cluster":    docpage.Read(t, page, "Three machines with a cluster").Block("jsonc"),
@@ -45,7 +50,13 @@ func TestConfigurationsOnThePage(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		} else if len(cfg.Warnings) > 0 {
 			t.Errorf("%s: %v", name, cfg.Warnings)
+		} else {
+			nonce = cfg.Server.GarbageCollection.RegistrationTimeout.Std() + new(proxmox.Driver).LongestCreate()
 		}
+	}
+	text, err := os.ReadFile(page)
+	if want := fmt.Sprintf("for one registration within %v minutes", nonce.Minutes()); err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("the page does not say that a nonce is good %s: %v", want, err)
 	}
 }
 

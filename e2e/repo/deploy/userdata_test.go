@@ -31,7 +31,13 @@ const authority = "-----BEGIN CERTIFICATE-----\nMIIB\n  'quoted'\n-----END CERTI
 
 func rendered(t *testing.T, name string, vars map[string]string) []byte {
 	t.Helper()
-	text, err := render.Userdata(document.Userdata{Content: file(t, "userdata", name)}, nil, render.Data{
+	return filledIn(t, file(t, "userdata", name), vars)
+}
+
+// filledIn is user data as a server makes it of a template.
+func filledIn(t *testing.T, template string, vars map[string]string) []byte {
+	t.Helper()
+	text, err := render.Userdata(document.Userdata{Content: template}, nil, render.Data{
 		Instance: render.Instance{ID: "knc068a3cp3thz5z2mv1gejwftabc", Kind: "knc"},
 		Cluster:  render.Cluster{ID: "example", CACert: strings.ReplaceAll(authority, "'", "")},
 		Server:   render.Server{RegistrationAddr: "192.0.2.1:8992", AgentAddr: "192.0.2.1:8994"},
@@ -69,10 +75,30 @@ head.body.tail 700 /opt/nstance-agent/identity
  directory
 `
 
-// TestUserDataStartsTheAgent runs the reference user data, as a server renders it, and
-// looks at what the agent finds.
+// examples are the two on the page about user data, by what they begin with.
+func examples(t *testing.T) map[string]string {
+	t.Helper()
+	page := file(t, "..", "docs", "user-data.md")
+	found := map[string]string{}
+	for _, begin := range []string{"#!/bin/sh\n", "#cloud-config\n"} {
+		_, text, ok := strings.Cut(page, "```text\n"+begin)
+		text, _, ended := strings.Cut(text, "```")
+		if !ok || !ended {
+			t.Fatalf("the page has no example that begins with %q", begin)
+		}
+		found["page "+strings.TrimSpace(begin[2:])] = begin + text
+	}
+	return found
+}
+
+// TestUserDataStartsTheAgent runs the reference user data and the examples on the page, as a
+// server renders them, and looks at what the agent finds.
 func TestUserDataStartsTheAgent(t *testing.T) {
+	templates := examples(t)
 	for _, name := range userData {
+		templates[name] = file(t, "userdata", name)
+	}
+	for name, template := range templates {
 		t.Run(name, func(t *testing.T) {
 			agent := filepath.Join(t.TempDir(), "nstance-agent")
 			if err := os.WriteFile(agent, []byte(noting), 0o700); err != nil {
@@ -80,7 +106,7 @@ func TestUserDataStartsTheAgent(t *testing.T) {
 			}
 			dir := t.TempDir()
 			vars := map[string]string{"agent_url": "https://example.invalid/nstance-agent"} // the image has it
-			m, err := guest.Start(guest.Options{Dir: dir, UserData: rendered(t, name, vars), Agent: agent})
+			m, err := guest.Start(guest.Options{Dir: dir, UserData: filledIn(t, template, vars), Agent: agent})
 			if err != nil {
 				t.Fatal(err)
 			}
