@@ -75,8 +75,15 @@ func typed(t *testing.T, dir string) (string, error) {
 	_, section, _ := strings.Cut(string(page), "\n## Verify\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)<!-- run by: TestThePageVerifies .*?-->\n```sh\n(.*?)```").FindAllStringSubmatch(section, -1)
-	if len(blocks) != 3 {
-		t.Fatalf("the section has %d blocks for this test, want 3", len(blocks))
+	if len(blocks) != 5 {
+		t.Fatalf("the section has %d blocks for this test, want 5", len(blocks))
+	}
+	program, err := filepath.Abs(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program, filepath.Join(dir, "nstance-admin")); err != nil { // as it comes out of an archive
+		t.Fatal(err)
 	}
 	var script strings.Builder
 	for _, block := range blocks {
@@ -91,7 +98,7 @@ func typed(t *testing.T, dir string) (string, error) {
 // TestThePageVerifies: its commands say yes to a release as it was made, and no after any change.
 func TestThePageVerifies(t *testing.T) {
 	out, err := typed(t, sealed(t))
-	if err != nil || strings.Count(out, "Verified OK\n") != 2 || !strings.Contains(out, "std ") {
+	if err != nil || strings.Count(out, "Verified OK\n") != 2 || !strings.Contains(out, "std ") || !strings.Contains(out, "\n0123\nme\n") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	for _, name := range []string{"packages/a.deb", "SHA256SUMS", "provenance.intoto.json", "sbom/nstance-admin_amd64.cdx.json", "SHA256SUMS.sig"} {
