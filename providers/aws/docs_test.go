@@ -12,6 +12,7 @@ import (
 	"nstance.dev/providers/aws"
 	"nstance.dev/providers/aws/rules"
 	"nstance.dev/server/config"
+	"nstance.dev/server/driver"
 	"nstance.dev/server/driver/drivertest/docpage"
 )
 
@@ -122,5 +123,54 @@ func TestConfigurationsOnThePage(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if want := fmt.Sprintf("for one registration within %v minutes", nonce.Minutes()); err != nil || !strings.Contains(string(text), want) {
 		t.Errorf("the page does not say that a nonce is good %s: %v", want, err)
+	}
+}
+
+// What each of two shards is told to set for the limits of their account is half of what one takes by itself, and can be set;
+// the page has what one takes.
+func TestLimitsOnThePage(t *testing.T) {
+	limits := new(aws.Driver).Limits()
+	var rows []string
+	for _, row := range docpage.Read(t, page, "Limits").Rows() {
+		rows = append(rows, row[0]+" "+strings.ReplaceAll(row[1], ",0", "0"))
+	}
+	for name, b := range map[string]driver.Bucket{"calls": limits.Calls, "instances": limits.Instances, "deletes": limits.Deletes, "reads": limits.Reads} {
+		if want := fmt.Sprintf("`%s` %v a second, burst %d", name, b.Rate, b.Burst); !slices.Contains(rows, want) {
+			t.Errorf("the page has no row %s: %q", want, rows)
+		}
+	}
+	var shown struct {
+		Server struct {
+			Provider struct{ Limits json.RawMessage }
+		}
+	}
+	if err := json.Unmarshal([]byte(docpage.Read(t, "../../docs/troubleshooting.md", "Calls are throttled").Block("json")), &shown); err != nil {
+		t.Fatal(err)
+	}
+	const zone = `"zone": "us-east-1a" }`
+	text := docpage.Read(t, page, "Three machines with an account").Block("jsonc")
+	if strings.Count(text, zone) != 1 {
+		t.Fatalf("the configuration of the page has no %s", zone)
+	}
+	text = strings.Replace(text, zone, `"zone": "us-east-1a", "limits": `+string(shown.Server.Provider.Limits)+` }`, 1)
+	cfg, err := config.Load("troubleshooting.md", []byte(text), config.LoadOptions{Shard: "us-east-1a", Storage: "s3", Rules: rules.New()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := cfg.Server.Provider.Limits
+	if half.Calls == nil || half.Deletes == nil || half.Reads == nil || half.Instances != nil {
+		t.Fatalf("the example sets %s", shown.Server.Provider.Limits)
+	}
+	for name, of := range map[string]struct{ shard, account driver.Bucket }{
+		"calls":   {driver.Bucket(*half.Calls), limits.Calls},
+		"deletes": {driver.Bucket(*half.Deletes), limits.Deletes},
+		"reads":   {driver.Bucket(*half.Reads), limits.Reads},
+	} {
+		if 2*of.shard.Rate != of.account.Rate || of.shard.Burst != of.account.Burst/2 {
+			t.Errorf("%s: %+v for each of two shards of an account with %+v", name, of.shard, of.account)
+		}
+	}
+	if 2*half.Calls.Rate > limits.Instances.Rate {
+		t.Errorf("creates of two shards exceed the bucket of instances, %+v", limits.Instances)
 	}
 }
