@@ -307,3 +307,61 @@ nstance_demand_sessions 1
 		}
 	}
 }
+
+// TestAlertsAboutOneThrottledShard: what is refused to a small shard, or waits in it, does not drown in the calls of ten busy
+// ones, and the alert names its server.
+func TestAlertsAboutOneThrottledShard(t *testing.T) {
+	const busy = `nstance_storage_calls_total{operation="put",outcome="answered"} %[1]d000
+nstance_storage_calls_total{operation="put",outcome="throttled"} 0
+nstance_provider_call_seconds_count{operation="create"} %[1]d00
+nstance_provider_errors_total{operation="create",class="throttled"} 0
+nstance_provider_wait_seconds_sum{operation="create"} %[1]d0
+nstance_provider_wait_seconds_count{operation="create"} %[1]d00
+`
+	const calls = `nstance_provider_call_seconds_count{operation="create"} %d
+nstance_provider_errors_total{operation="create",class="throttled"} %d
+`
+	for name, test := range map[string]struct {
+		small func(minute int) string
+		want  []string
+	}{
+		"all is well": {func(m int) string { return fmt.Sprintf(calls, 3*m, 0) }, nil},
+		"one call was refused": {func(m int) string {
+			return fmt.Sprintf(calls, 3*m, map[bool]int{true: 1}[m > 30])
+		}, nil},
+		"the provider refuses every third of few calls": {func(m int) string { return fmt.Sprintf(calls, 3*m, m) }, []string{"NstanceProviderThrottles"}},
+		"few calls wait for long": {func(m int) string {
+			return fmt.Sprintf("nstance_provider_wait_seconds_sum{operation=\"create\"} %d\nnstance_provider_wait_seconds_count{operation=\"create\"} %d\n", 60*m, 3*m)
+		}, []string{"NstanceProviderCallsWait"}},
+		"the storage refuses every third of few calls": {func(m int) string {
+			return fmt.Sprintf("nstance_storage_calls_total{operation=\"put\",outcome=\"answered\"} %d\nnstance_storage_calls_total{operation=\"put\",outcome=\"throttled\"} %d\n", 2*m, m)
+		}, []string{"NstanceStorageThrottles"}},
+	} {
+		var s panels.Samples
+		var at time.Time
+		for m := range 41 {
+			at = start.Add(time.Duration(m) * time.Minute)
+			servers := map[string]string{"small": test.small(m)}
+			for i := range 10 {
+				servers[fmt.Sprint("busy-", i)] = fmt.Sprintf(busy, m)
+			}
+			for instance, text := range servers {
+				if err := s.Add(map[string]string{"job": "nstance", "instance": instance}, text, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if fire := firing(t, &s, at); !slices.Equal(fire, test.want) {
+			t.Errorf("%s: %v fire, want %v", name, fire, test.want)
+		}
+		for _, rule := range read(t, "docs/alerts.yaml").panels {
+			if !slices.Contains(test.want, rule.Title) {
+				continue
+			}
+			found, err := s.Query(t.Context(), rule.Queries[0], at)
+			if err != nil || len(found) != 1 || found[0].Metric.Get("instance") != "small" {
+				t.Errorf("%s: %s is about %v, %v; want the small one alone", name, rule.Title, found, err)
+			}
+		}
+	}
+}
