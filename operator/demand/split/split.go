@@ -6,8 +6,8 @@
 // allow: a group whole to one of them, the one in which the Pods run that it has to be near, units that are spread over zones to the one that has
 // the fewest, everything else to the one that has the best to offer. A pending request stays
 // with its shard until it runs, until the shard is not eligible any longer, until it is one too
-// many there of those that are spread, or until the shard has been short of it three times in a
-// row; then it does not go back there for [Away].
+// many there of those that are spread, or until the shard has been short of it for [Patience]
+// without a break; then it does not go back there for [Away].
 //
 // A [Splitter] is pure: time and what is observed are arguments. It is not safe for concurrent
 // use. It leaves to others where requests come from and that every shard gets a roll-up, an
@@ -31,8 +31,9 @@ import (
 const (
 	// Away is how long pending requests do not go back to a shard that was short of them.
 	Away = 10 * time.Minute
-	// patience is how many updates in a row have to speak of a shortfall.
-	patience = 3
+	// Patience is how long a shard is short of a profile before what is pending goes elsewhere. It is
+	// a time and no number of updates: a shard says once what does not change.
+	Patience = 30 * time.Second
 )
 
 // Shard is one shard of the directory. Its order there decides ties.
@@ -71,8 +72,8 @@ func ByZone(shards []Shard, zone string) string {
 
 // Splitter remembers where pending requests are. The zero value is of use.
 type Splitter struct {
-	chosen map[string]string // by the id of a request, or by "group " and a group
-	short  map[place]int     // updates in a row, of what is asked for
+	chosen map[string]string   // by the id of a request, or by "group " and a group
+	short  map[place]time.Time // since when without a break, of what is asked for
 	away   map[place]time.Time
 }
 
@@ -81,18 +82,18 @@ type place struct{ shard, fingerprint string }
 // Observe takes one update of what a shard has for a profile: whether it falls short of it.
 func (s *Splitter) Observe(now time.Time, shard, fingerprint string, shortfall bool) {
 	if s.short == nil {
-		s.short, s.away = map[place]int{}, map[place]time.Time{}
+		s.short, s.away = map[place]time.Time{}, map[place]time.Time{}
 	}
 	at := place{shard, fingerprint}
 	if !shortfall {
 		delete(s.short, at)
-		return
-	}
-	if s.short[at]++; s.short[at] >= patience {
-		delete(s.short, at)
-		s.away[at] = now.Add(Away)
+	} else if _, since := s.short[at]; !since {
+		s.short[at] = now
 	}
 }
+
+// Forget drops that a shard was short of a profile: it is asked for it no longer.
+func (s *Splitter) Forget(shard, fingerprint string) { delete(s.short, place{shard, fingerprint}) }
 
 // Split returns the shard of each request, by its id. offers says what a shard has for a
 // profile. Without shards nothing is returned; with one shard it gets everything. A request
@@ -108,6 +109,12 @@ func (s *Splitter) Split(now time.Time, shards []Shard, requests []Request, offe
 		return d.result
 	}
 	s.forget(shards, requests)
+	for at, since := range s.short {
+		if now.Sub(since) >= Patience {
+			delete(s.short, at)
+			s.away[at] = now.Add(Away)
+		}
+	}
 	sorted := slices.SortedFunc(slices.Values(requests), func(a, b Request) int { return cmp.Compare(a.ID, b.ID) })
 	for _, r := range sorted {
 		d.totals[r.Fingerprint]++
@@ -146,7 +153,7 @@ func (s *Splitter) forget(shards []Shard, requests []Request) {
 	for _, r := range requests {
 		asked[r.Fingerprint] = true
 	}
-	maps.DeleteFunc(s.short, func(at place, _ int) bool { return !exists[at.shard] || !asked[at.fingerprint] })
+	maps.DeleteFunc(s.short, func(at place, _ time.Time) bool { return !exists[at.shard] || !asked[at.fingerprint] })
 }
 
 // division is one run of Split.

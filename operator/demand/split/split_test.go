@@ -192,10 +192,8 @@ func TestAGroupGoesWhereItHasToBe(t *testing.T) {
 	for _, near := range []string{"a", "b", "c"} {
 		s := &Splitter{}
 		s.Split(start, shards, group("{}", ""), none) // it stood elsewhere before
-		for range patience {
-			s.Observe(start, near, "f", true)
-		}
-		if got := counted(s.Split(start, shards, group("{}", near), none)); got[near] != 3 {
+		s.Observe(start, near, "f", true)
+		if got := counted(s.Split(start.Add(Patience), shards, group("{}", near), none)); got[near] != 3 {
 			t.Errorf("near %s: %v", near, got)
 		}
 	}
@@ -240,22 +238,25 @@ func TestAGroupStaysWhole(t *testing.T) {
 	}
 }
 
-// After three updates in a row that speak of a shortfall what is pending moves, and does not
-// come back for ten minutes.
+// What is pending moves when the shard has been short for [Patience] without a break, however often the shard
+// says so, and does not come back for ten minutes.
 func TestAShortfallMovesWhatIsPending(t *testing.T) {
 	var s Splitter
 	all := many(t, 30, "{}")
 	all[0].Runs = "a"
-	before := s.Split(start, shards, all, none)
-	for i, short := range []bool{true, true, false, true, true} {
-		s.Observe(start.Add(time.Duration(i)*time.Second), "a", "f", short)
+	before := s.Split(start.Add(-Patience), shards, all, none)
+	s.Observe(start.Add(-Patience), "a", "f", true)
+	s.Observe(start.Add(-time.Second), "a", "f", false)
+	s.Observe(start, "a", "f", true)
+	s.Observe(start, "c", "f", true)
+	s.Forget("c", "f")
+	s.Observe(start.Add(Patience-1), "a", "f", true)
+	if got := s.Split(start.Add(Patience-1), shards, all, none); !maps.Equal(got, before) {
+		t.Error("a shortfall of less than its time moves something")
 	}
-	if got := s.Split(start.Add(5*time.Second), shards, all, none); !maps.Equal(got, before) {
-		t.Error("two in a row move something")
-	}
-	s.Observe(start.Add(5*time.Second), "a", "f", true)
-	s.Observe(start.Add(5*time.Second), "b", "other", true)
-	moved := s.Split(start.Add(6*time.Second), shards, all, none)
+	s.Observe(start, "b", "other", true)
+	since := start.Add(Patience)
+	moved := s.Split(since, shards, all, none)
 	if counted(moved)["a"] != 1 || moved["p000"] != "a" {
 		t.Errorf("%v", counted(moved))
 	}
@@ -265,19 +266,17 @@ func TestAShortfallMovesWhatIsPending(t *testing.T) {
 		}
 	}
 	fresh := append(slices.Clone(all), many(t, 60, "{}")[30:]...)
-	if got := s.Split(start.Add(5*time.Second+Away-1), shards, fresh, none); counted(got)["a"] != 1 {
+	if got := s.Split(since.Add(Away-1), shards, fresh, none); counted(got)["a"] != 1 {
 		t.Errorf("%v", counted(got))
 	}
 	fresh = append(fresh, many(t, 90, "{}")[60:]...)
-	if got := s.Split(start.Add(5*time.Second+Away), shards, fresh, none); counted(got)["a"] < 5 {
+	if got := s.Split(since.Add(Away), shards, fresh, none); counted(got)["a"] < 5 {
 		t.Errorf("it never goes back: %v", counted(got))
 	}
 	// Where nothing else is eligible it stays.
 	pinned := many(t, 3, inZone2)
-	for range 3 {
-		s.Observe(start.Add(time.Hour), "b", "f", true)
-	}
-	if got := s.Split(start.Add(time.Hour), shards, pinned, none); counted(got)["b"] != 3 {
+	s.Observe(start.Add(time.Hour), "b", "f", true)
+	if got := s.Split(start.Add(time.Hour+Patience), shards, pinned, none); counted(got)["b"] != 3 {
 		t.Errorf("%v", counted(got))
 	}
 }
@@ -291,16 +290,14 @@ func TestS22_ShortfallsOfWhatIsGoneAreForgotten(t *testing.T) {
 	for i := range 1000 {
 		s.Observe(start, "a", fmt.Sprint("rollout", i), true)
 	}
-	for range patience - 1 {
-		s.Observe(start, "b", "f", true)
-		s.Observe(start, "c", "f", true)
-	}
+	s.Observe(start, "b", "f", true)
+	s.Observe(start, "c", "f", true)
 	s.Split(start, shards[:2], all, none)
-	if want := map[place]int{{"b", "f"}: patience - 1}; !maps.Equal(s.short, want) {
+	if want := map[place]time.Time{{"b", "f"}: start}; !maps.Equal(s.short, want) {
 		t.Errorf("%d shortfalls are remembered, want %v", len(s.short), want)
 	}
-	s.Observe(start, "c", "f", true)
-	s.Observe(start, "b", "f", true)
+	s.Observe(start.Add(Patience), "c", "f", true)
+	s.Split(start.Add(Patience), shards, all, none)
 	if _, away := s.away[place{"c", "f"}]; away {
 		t.Error("shortfalls of a shard that left and came back still count")
 	}

@@ -313,6 +313,7 @@ func (t *Tally) SetOffer(now time.Time, shard, fingerprint string, offer split.O
 func (t *Tally) DeleteOffer(shard, fingerprint string) {
 	delete(t.said.offers, at{shard, fingerprint})
 	delete(t.said.short, at{shard, fingerprint})
+	t.splitter.Forget(shard, fingerprint)
 }
 
 // Rows returns what a shard is asked for now, in the order in which it is sent. Neither the

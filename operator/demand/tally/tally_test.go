@@ -241,6 +241,29 @@ func TestStuckRows(t *testing.T) {
 	}
 }
 
+// A shard says once that it falls short, and nothing more while that does not change. What is pending goes elsewhere all
+// the same, and not before its time.
+func TestAShortfallThatIsSaidOnceMovesWhatIsPending(t *testing.T) {
+	y := three()
+	y.SetPod(Pod{UID: "u", Spec: asks(1)})
+	first := ""
+	for _, shard := range []string{"a", "b", "c"} {
+		if cores(y, begin, shard) == 1 {
+			first = shard
+		}
+	}
+	y.SetOffer(begin, first, y.units["u"].kind.key.Fingerprint, split.Offer{}, true)
+	for after := time.Duration(0); after <= split.Patience+again; after += again {
+		sum := map[bool]int64{}
+		for _, shard := range []string{"a", "b", "c"} {
+			sum[shard == first] += cores(y, begin.Add(after), shard)
+		}
+		if stays := after < split.Patience; sum[stays] != 1 || sum[!stays] != 0 {
+			t.Errorf("after %s: %d cores where it was, %d elsewhere", after, sum[true], sum[false])
+		}
+	}
+}
+
 // What cannot be part of a roll-up is counted as skipped, and everything else is sent.
 func TestSkipped(t *testing.T) {
 	y := one(Options{})
