@@ -19,8 +19,19 @@ import (
 	"nstance.dev/tools/release"
 )
 
-// sealed is a folder with a small release, signed.
-func sealed(t *testing.T) string {
+// built is a program that has modules of others in it. Programs that go test makes name none.
+func built(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "nstance-admin")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", program, "nstance.dev/tools/release/cmd/licences")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}
+
+// sealed is a folder with a small release of a program, signed.
+func sealed(t *testing.T, program string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -42,7 +53,7 @@ func sealed(t *testing.T) string {
 		}
 	}
 	write("packages/a.deb", []byte("a"), nil)
-	bill, err := release.BillOfMaterials(os.Args[0], v)
+	bill, err := release.BillOfMaterials(program, v)
 	write("sbom/nstance-admin_amd64.cdx.json", bill, err)
 	sums, err := release.Sums(dir)
 	if err != nil {
@@ -66,7 +77,7 @@ func sealed(t *testing.T) string {
 
 // typed runs the blocks of the section about verifying in dir, as its reader does. Only the place of
 // files for a moment differs.
-func typed(t *testing.T, dir string) (string, error) {
+func typed(t *testing.T, dir, program string) (string, error) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "install-packages.md"))
 	if err != nil {
@@ -77,10 +88,6 @@ func typed(t *testing.T, dir string) (string, error) {
 	blocks := regexp.MustCompile("(?s)<!-- run by: TestThePageVerifies .*?-->\n```sh\n(.*?)```").FindAllStringSubmatch(section, -1)
 	if len(blocks) != 5 {
 		t.Fatalf("the section has %d blocks for this test, want 5", len(blocks))
-	}
-	program, err := filepath.Abs(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
 	}
 	if err := os.Symlink(program, filepath.Join(dir, "nstance-admin")); err != nil { // as it comes out of an archive
 		t.Fatal(err)
@@ -97,12 +104,13 @@ func typed(t *testing.T, dir string) (string, error) {
 
 // TestThePageVerifies: its commands say yes to a release as it was made, and no after any change.
 func TestThePageVerifies(t *testing.T) {
-	out, err := typed(t, sealed(t))
-	if err != nil || strings.Count(out, "Verified OK\n") != 2 || !strings.Contains(out, "std ") || !strings.Contains(out, "\n0123\nme\n") {
+	program := built(t)
+	out, err := typed(t, sealed(t, program), program)
+	if err != nil || strings.Count(out, "Verified OK\n") != 2 || !strings.Contains(out, "std ") || !strings.Contains(out, "github.com/google/licensecheck v") || !strings.Contains(out, "\n0123\nme\n") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	for _, name := range []string{"packages/a.deb", "SHA256SUMS", "provenance.intoto.json", "sbom/nstance-admin_amd64.cdx.json", "SHA256SUMS.sig"} {
-		dir := sealed(t)
+		dir := sealed(t, program)
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -111,9 +119,12 @@ func TestThePageVerifies(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := typed(t, dir); err == nil {
+		if out, err := typed(t, dir, program); err == nil {
 			t.Errorf("%s was changed, and the page's commands say\n%s", name, out)
 		}
+	}
+	if out, err := typed(t, sealed(t, program), os.Args[0]); err == nil || !strings.Contains(out, "> github.com/google/licensecheck v") {
+		t.Errorf("of a program that is not the one of the SBOM the page's commands say %v\n%s", err, out)
 	}
 }
 
