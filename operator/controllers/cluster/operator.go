@@ -80,8 +80,20 @@ func (r *OperatorReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == r.Namespace && o.GetName() == r.Name })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("standing").
-		For(&infrav1.NstanceCluster{}, builder.WithPredicates(ours)).
+		For(&infrav1.NstanceCluster{}, builder.WithPredicates(ours, capi.ChangedIn(operatorConditions))).
 		Complete(status.RequeueConflicts(r))
+}
+
+// operatorConditions are what of the status of a cluster is ours. The rest changes with every group, and is nothing to us.
+func operatorConditions(o client.Object) any {
+	c, ok := o.(*infrav1.NstanceCluster)
+	if !ok {
+		return nil
+	}
+	return []any{
+		meta.FindStatusCondition(c.Status.Conditions, infrav1.ConditionOperatorRegistered),
+		meta.FindStatusCondition(c.Status.Conditions, infrav1.ConditionWorkloadReachable),
+	}
 }
 
 // Reconcile writes the conditions if they are not as they should be.
