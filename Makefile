@@ -137,7 +137,7 @@ INPROCESS := ./e2e/sim/... ./e2e/perf/bench
 # and the detector makes them ten times slower.
 SERIAL    := ./e2e/sim/hostsim ./e2e/sim/pavesim ./operator/controllers/hosts/rollout ./operator/controllers/hosts/prebuild ./operator/hosts/prebuild
 # These read pages and scripts that are in no module or in another one: they always run too.
-OUTSIDE   := ./admin/cli ./server/config ./tools/image ./tools/release ./tools/release/licences ./tools/site ./tofu/provider ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
+OUTSIDE   := ./admin/cli ./server/config ./tools/image ./tools/release ./tools/release/licences ./tools/site ./tofu/provider ./operator/demand/bootstrap ./providers/aws ./providers/aws/rules ./providers/gcp ./providers/gcp/rules ./providers/proxmox ./providers/proxmox/rules
 # These run processes, and wait for them most of the time: two packages at once, and four tests of each.
 # The detector is in the programs.
 PROCESSES := ./e2e/suite/processes ./e2e/suite/configs ./e2e/repo/docs ./e2e/env/shards ./e2e/env/crowd ./e2e/suite/hostile ./e2e/suite/demand
