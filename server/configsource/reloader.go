@@ -207,6 +207,7 @@ func readAtStart(old, now *effective.Config) string {
 		same bool
 	}{
 		{"server.provider", reflect.DeepEqual(a.Provider, b.Provider)},
+		{"server.request_timeout", a.RequestTimeout == b.RequestTimeout}, // calls go on with the old one, and verdicts must not wait for less
 		{"server.bind", a.Bind == b.Bind},
 		{"server.advertise", a.Advertise == b.Advertise},
 		{"server.secrets", reflect.DeepEqual(a.Secrets, b.Secrets)},

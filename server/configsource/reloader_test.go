@@ -91,6 +91,7 @@ func TestReadAtStart_namesWhatNeedsARestart(t *testing.T) {
 		{"", func(s *document.Server) { s.SubnetPools["more"] = []string{"x"} }},
 		{"server.provider", func(s *document.Server) { s.Provider.Options["dir"] = "/elsewhere" }},
 		{"server.provider", func(s *document.Server) { s.Provider.Limits.Calls = &document.Bucket{Rate: 1, Burst: 2} }},
+		{"server.request_timeout", func(s *document.Server) { s.RequestTimeout /= 2 }},
 		{"server.bind", func(s *document.Server) { s.Bind.Agent = "127.0.0.1:1" }},
 		{"server.shard_election", func(s *document.Server) { s.ShardElection.LeaderTimeout *= 2 }},
 		{"server.secrets", func(s *document.Server) { s.Secrets.EncryptionKey = nil }},
