@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +22,8 @@ import (
 // nothingOfOthers is what an answer comes to that has no trace of another tenant.
 const nothingOfOthers = "nothing of others"
 
-// traces returns what of others stands in a text: tenants, groups, ids, or nothing.
+// traces returns what of others stands in a text as a word: tenants, groups, ids, or nothing.
+// Within a random id of one's own there may be any three letters.
 func (w *world) traces(t *testing.T, text string) string {
 	t.Helper()
 	marks := []string{"web", "ours", victim, "plan-of-" + victim, "variable-of-" + victim}
@@ -35,7 +37,7 @@ func (w *world) traces(t *testing.T, text string) string {
 		}
 	}
 	for _, mark := range marks {
-		if strings.Contains(text, mark) {
+		if regexp.MustCompile(`(^|[^a-zA-Z0-9])` + regexp.QuoteMeta(mark) + `($|[^a-zA-Z0-9])`).MatchString(text) {
 			return fmt.Sprintf("it shows %q of another tenant: %.2000s", mark, text)
 		}
 	}
