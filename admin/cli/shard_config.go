@@ -175,8 +175,8 @@ func refreshConfig(ctx context.Context, env *Env, s *shard) error {
 		fmt.Fprintf(env.Out, "%s: updated (etag %s, before %s)\n", s.name, response.GetEtag(), response.GetPrevEtag())
 		return nil
 	}
-	// Who does not administrate a shared shard gets the same answer, and nothing was read: such
-	// callers are told of their own part alone, which has no time.
+	// Who does not administrate a shared shard gets the same answer, and nothing was read: the
+	// status tells the two apart.
 	switch status, err := s.api.GetConfigStatus(ctx, &emptypb.Empty{}); {
 	case err != nil:
 		return fmt.Errorf("whether the configuration was read: %w", err)

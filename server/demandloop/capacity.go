@@ -33,8 +33,8 @@ func (c framing) advertise(cluster *cluster) (again time.Time) {
 		if len(m.Shortfall) > 0 {
 			m.Since, m.Reason = time.UnixMilli(have.Since).UTC(), have.Reason
 		}
-		if last, ok := cluster.capacities[have.Fingerprint]; !ok || !reflect.DeepEqual(last.message, m) {
-			cluster.capacities[have.Fingerprint] = told{m, c.now}
+		if last, ok := cluster.capacities[have.Fingerprint]; !ok || !reflect.DeepEqual(last, m) {
+			cluster.capacities[have.Fingerprint] = m
 			cluster.tell(m)
 		}
 	}

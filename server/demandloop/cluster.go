@@ -20,13 +20,7 @@ type cluster struct {
 
 	probed time.Time // when the engine was last asked what can be had
 
-	capacities map[string]told // by fingerprint, in this session
-}
-
-// told is what an operator was last told of what can be had for a profile, and when.
-type told struct {
-	message Capacity
-	at      time.Time
+	capacities map[string]Capacity // what the operator was last told of each profile in this session, by fingerprint
 }
 
 // live reports whether there is an operator to speak to.

@@ -42,7 +42,7 @@ func (c taking) letter(l letter) {
 // connect begins a session: its operator is told all there is of its machines, and asked for what is open.
 func (c taking) connect(l connect) {
 	cluster := c.cluster(l.cluster)
-	cluster.session, cluster.hello, cluster.capacities = l.session, l.hello, map[string]told{}
+	cluster.session, cluster.hello, cluster.capacities = l.session, l.hello, map[string]Capacity{}
 	cluster.snapshot++
 	snapshot := Snapshot{ID: cluster.snapshot, Epoch: c.opts.Term}
 	var own []identity.ID

@@ -37,6 +37,23 @@ func firing(t *testing.T, s *panels.Samples, at time.Time) []string {
 	return fire
 }
 
+// scraped is what Prometheus has after so many minutes in which servers say each minute what says returns, by their
+// names, and the time of the last scrape.
+func scraped(t *testing.T, minutes int, says func(minute int) map[string]string) (s *panels.Samples, at time.Time) {
+	t.Helper()
+	s = &panels.Samples{}
+	for m := range minutes {
+		at = start.Add(time.Duration(m) * time.Minute)
+		for instance, text := range says(m) {
+			// A target of Kubernetes has more labels than job and instance.
+			if err := s.Add(map[string]string{"job": "nstance", "instance": instance, "pod": "server-" + instance}, text, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return s, at
+}
+
 // electors are the servers of a shard, as far as they campaign for its lock, and a Prometheus that scrapes
 // those that it reaches.
 type electors struct {
@@ -194,18 +211,14 @@ func TestTheAlertAboutTheAuthority(t *testing.T) {
 		"one has started since then": {[2]time.Duration{399 * day, 3650 * day}, []string{"NstanceAuthorityEnds"}},
 		"it has ended":               {[2]time.Duration{-day, -day}, []string{"NstanceAuthorityEnds"}},
 	} {
-		var s panels.Samples
-		var at time.Time
-		for m := range 21 {
-			at = start.Add(time.Duration(m) * time.Minute)
+		s, at := scraped(t, 21, func(int) map[string]string {
+			servers := map[string]string{}
 			for i, left := range test.left {
-				text := fmt.Sprintf("nstance_authority_end_timestamp_seconds{cluster=\"example\"} %d\n", start.Add(left).Unix())
-				if err := s.Add(map[string]string{"instance": fmt.Sprint("server-", i)}, text, at); err != nil {
-					t.Fatal(err)
-				}
+				servers[fmt.Sprint(i)] = fmt.Sprintf("nstance_authority_end_timestamp_seconds{cluster=\"example\"} %d\n", start.Add(left).Unix())
 			}
-		}
-		if fire := firing(t, &s, at); !slices.Equal(fire, test.want) {
+			return servers
+		})
+		if fire := firing(t, s, at); !slices.Equal(fire, test.want) {
 			t.Errorf("%s: %v fire, want %v", name, fire, test.want)
 		}
 	}
@@ -253,17 +266,10 @@ nstance_provider_wait_seconds_count{operation="create"} %[1]d00
 			return fmt.Sprintf("nstance_verdicts_suspended %d\n", map[bool]int{true: 1}[m < 39])
 		}, nil},
 	} {
-		var s panels.Samples
-		var at time.Time
-		for m := range 41 {
-			at = start.Add(time.Duration(m) * time.Minute)
-			for instance, text := range map[string]string{"leads": test.leader(m), "waits": "nstance_storage_calls_total{operation=\"put\",outcome=\"throttled\"} 0\n"} {
-				if err := s.Add(map[string]string{"instance": instance}, text, at); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if fire := firing(t, &s, at); !slices.Equal(fire, test.want) {
+		s, at := scraped(t, 41, func(m int) map[string]string {
+			return map[string]string{"leads": test.leader(m), "waits": "nstance_storage_calls_total{operation=\"put\",outcome=\"throttled\"} 0\n"}
+		})
+		if fire := firing(t, s, at); !slices.Equal(fire, test.want) {
 			t.Errorf("%s: %v fire, want %v", name, fire, test.want)
 		}
 	}
@@ -291,18 +297,8 @@ nstance_demand_sessions 1
 			"a": wants + "nstance_instances{tenant=\"default\",group=\"web\",status=\"running\"} 10\nnstance_demand_sessions 0\n", "b": well,
 		}, []string{"NstanceDemandWithoutOperator"}},
 	} {
-		var s panels.Samples
-		var at time.Time
-		for m := range 31 {
-			at = start.Add(time.Duration(m) * time.Minute)
-			for instance, text := range test.leaders {
-				// A target of Kubernetes has more labels than job and instance.
-				if err := s.Add(map[string]string{"job": "nstance", "instance": instance, "pod": "server-" + instance}, text, at); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if fire := firing(t, &s, at); !slices.Equal(fire, test.want) {
+		s, at := scraped(t, 31, func(int) map[string]string { return test.leaders })
+		if fire := firing(t, s, at); !slices.Equal(fire, test.want) {
 			t.Errorf("%s: %v fire, want %v", name, fire, test.want)
 		}
 	}
@@ -337,21 +333,14 @@ nstance_provider_errors_total{operation="create",class="throttled"} %d
 			return fmt.Sprintf("nstance_storage_calls_total{operation=\"put\",outcome=\"answered\"} %d\nnstance_storage_calls_total{operation=\"put\",outcome=\"throttled\"} %d\n", 2*m, m)
 		}, []string{"NstanceStorageThrottles"}},
 	} {
-		var s panels.Samples
-		var at time.Time
-		for m := range 41 {
-			at = start.Add(time.Duration(m) * time.Minute)
+		s, at := scraped(t, 41, func(m int) map[string]string {
 			servers := map[string]string{"small": test.small(m)}
 			for i := range 10 {
 				servers[fmt.Sprint("busy-", i)] = fmt.Sprintf(busy, m)
 			}
-			for instance, text := range servers {
-				if err := s.Add(map[string]string{"job": "nstance", "instance": instance}, text, at); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if fire := firing(t, &s, at); !slices.Equal(fire, test.want) {
+			return servers
+		})
+		if fire := firing(t, s, at); !slices.Equal(fire, test.want) {
 			t.Errorf("%s: %v fire, want %v", name, fire, test.want)
 		}
 		for _, rule := range read(t, "docs/alerts.yaml").panels {

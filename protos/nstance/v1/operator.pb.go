@@ -284,7 +284,8 @@ type GetConfigStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The object storage's etag of the file.
 	Etag string `protobuf:"bytes,1,opt,name=etag,proto3" json:"etag,omitempty"`
-	// When the file was last written.
+	// When the file was last written. Absent where the caller's tenant does not administrate a
+	// shard of several: etag is a digest of its own part then, and RefreshConfig reads nothing.
 	LastModified *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=last_modified,json=lastModified,proto3" json:"last_modified,omitempty"`
 	// Length of the file, bytes.
 	Size int32 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
