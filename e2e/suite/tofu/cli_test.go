@@ -134,27 +134,59 @@ output "instances" {
 	}
 }
 
-// TestPages: the configuration of the reference page is valid, and the modules of deploy/ are formatted.
+// page is the reference page.
+const page = "../../../docs/reference/tofu.md"
+
+// TestPages: every configuration of the reference page is valid, OpenTofu reads its file of settings as the page
+// writes it, and the modules of deploy/ are formatted.
 func TestPages(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/reference/tofu.md")
+	var settings string
+	var whole, parts []string
+	for _, block := range hclOf(t, page) {
+		switch {
+		case strings.HasPrefix(block, "provider_installation"):
+			settings = block
+		case strings.HasPrefix(block, "terraform {"):
+			whole = append(whole, block)
+		default:
+			parts = append(parts, block)
+		}
+	}
+	if settings == "" || len(whole) != 1 || len(parts) < 2 {
+		t.Fatalf("the page has %d whole configurations and %d parts of one, and as settings %q", len(whole), len(parts), settings)
+	}
+	bin, err := filepath.Abs(programs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "```hcl\n")
-	example, _, ok := strings.Cut(rest, "```")
-	if !ok || !strings.Contains(example, "nstance_group") {
-		t.Fatal("the reference page has no configuration")
-	}
 	w := newWorkspace(t, "")
-	w.file("main.tf", example)
-	w.tofu(0, "validate")
-	w.file("main.tf", strings.Replace(example, "template ", "templete ", 1))
-	if out := w.tofu(1, "validate"); !strings.Contains(out, "templete") {
-		t.Errorf("validate of a misspelt attribute says\n%s", out)
+	w.file("tofurc", strings.Replace(settings, "/path/to/nstance/bin", bin, 1))
+	for _, text := range append(whole, required+strings.Join(parts, "\n")) {
+		w.file("main.tf", text)
+		w.tofu(0, "validate")
+		w.file("main.tf", strings.Replace(text, "template ", "templete ", 1))
+		if out := w.tofu(1, "validate"); !strings.Contains(out, "templete") {
+			t.Errorf("validate of a misspelt attribute says\n%s", out)
+		}
 	}
 	modules, err := filepath.Abs("../../../deploy/terraform")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.tofu(0, "fmt", "-check", "-recursive", "-diff", modules)
+}
+
+// hclOf is the blocks of a page that are configurations of OpenTofu.
+func hclOf(t *testing.T, page string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, after := range strings.Split(string(text), "```hcl\n")[1:] {
+		block, _, _ := strings.Cut(after, "```")
+		blocks = append(blocks, block)
+	}
+	return blocks
 }

@@ -3,6 +3,7 @@
 package tofu_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,41 @@ func TestGroupThatIsGone(t *testing.T) {
 		t.Fatalf("a group that is gone is read as %v", gone)
 	}
 	e.settled(groups, e.make(groups, e.none(groups), config), config)
+}
+
+// TestArgsAfterAnImport: a server does not tell the args of a group. The first plan after an import shows those of the
+// configuration as added; where the group has them already, the apply replaces no machine, and the plan after it is empty.
+func TestArgsAfterAnImport(t *testing.T) {
+	b, e := up(t)
+	config := object{"key": "app", "template": template(t, e), "size": 1, "args": object{"Tier": "gold"}}
+	e.make(groups, e.none(groups), config)
+	before := b.RecordIDs()
+
+	imported := e.adopt(groups, box.Shard+"/app")
+	if args := attributes(t, imported)["args"]; !args.IsNull() {
+		t.Errorf("after the import the args are %v", args)
+	}
+	p, text := e.plan(groups, imported, config)
+	if text != "" || !p.changes || p.replaces {
+		t.Fatalf("plan after the import: %s, changes %v, replaces %v", text, p.changes, p.replaces)
+	}
+	differences, err := p.after.Diff(imported)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range differences {
+		if !strings.HasPrefix(d.Path.String(), `AttributeName("args")`) {
+			t.Errorf("the plan after the import changes %v", d)
+		}
+	}
+	state, text := e.apply(groups, p)
+	if text != "" {
+		t.Fatal(text)
+	}
+	e.settled(groups, state, config)
+	if now := b.RecordIDs(); !slices.Equal(now, before) {
+		t.Errorf("the apply of the same args replaced machines: %v, before %v", now, before)
+	}
 }
 
 // TestSizeOfOthers: a size that the configuration leaves out belongs to whoever sets it.
