@@ -26,7 +26,7 @@ func (a *Service) checkSource(row cache.Instance, source netip.Addr) error {
 	case !row.RegisteredAt.IsZero(), check == document.SourceCheckOff, len(known) == 0, slices.Contains(known, source.Unmap().String()):
 		return nil
 	case check == document.SourceCheckRequire:
-		return refuseRegistration(errForeignSource)
+		return refuseRegistration(fmt.Errorf("instance %s: %w: %s", row.ID, errForeignSource, strings.Join(known, ", ")))
 	}
 	a.opts.Metrics.registered("elsewhere")
 	a.opts.Log.Warn("registration comes from elsewhere", "instance", row.ID, "tenant", row.Group.Tenant, "group", row.Group.Name,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -82,7 +83,7 @@ func (a *Service) checkRegistration(req *nstancev1.RegisterClientRequest) (ident
 	claims, err := keys.Verifier.Verify(token, a.opts.Now())
 	switch {
 	case err != nil:
-		return claims, nil, refuseRegistration(err)
+		return claims, nil, refuseRegistration(pki.NonceReason(err))
 	case claims.Kind != identity.NonceAgent:
 		return claims, nil, refuseRegistration(errors.New("the nonce is not one of an agent"))
 	case claims.Shard != a.opts.Shard:
@@ -106,13 +107,13 @@ func (a *Service) registrant(id identity.ID, claims identity.NonceClaims, source
 	row, ok := a.opts.Instances.Known(id)
 	switch {
 	case !ok, row.State.Leaving():
-		return row, refuseRegistration(errors.New("the instance does not exist or is being deleted"))
+		return row, refuseRegistration(fmt.Errorf("instance %s does not exist or is being deleted", id))
 	case row.Group.Tenant != claims.Tenant || row.Group.Name != claims.Group:
-		return row, refuseRegistration(errors.New("tenant or group differ from the instance's"))
+		return row, refuseRegistration(fmt.Errorf("the nonce names another tenant or group than that of instance %s", id))
 	case id.Prefix() != row.Kind:
-		return row, refuseRegistration(errors.New("the kind differs from the instance's"))
+		return row, refuseRegistration(fmt.Errorf("the nonce names another kind than that of instance %s", id))
 	case pki.HashNonce(req.RegistrationNonceJwt) != row.NonceSHA256:
-		return row, refuseRegistration(errors.New("another nonce was made for this instance"))
+		return row, refuseRegistration(fmt.Errorf("another nonce was made for instance %s", id))
 	case !row.RegisteredAt.IsZero() && !sameKey(row.PublicKeyPEM, key):
 		a.alarm(row, alarmUsedNonce, "source", source)
 		return row, refusal.New(refusal.AlreadyExists, "ALREADY_REGISTERED", "the nonce has been used")

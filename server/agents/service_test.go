@@ -2,6 +2,8 @@ package agents
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"net/netip"
 	"runtime"
@@ -484,6 +486,46 @@ func TestF42_WhatIsNoNonceIsRefusedAlike(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWhyIsForTheLog: the error has the reason, and the instance where one is named, though the caller is told neither.
+func TestWhyIsForTheLog(t *testing.T) {
+	for name, c := range map[string]struct {
+		nonce func(p *post, a *term, m *machine) string
+		want  func(m *machine) string
+	}{
+		"it is too late": {func(_ *post, _ *term, m *machine) string {
+			time.Sleep(2*time.Minute + identity.NonceLeeway)
+			return m.nonce
+		}, func(*machine) string { return "token is expired" }},
+		"it is signed by a key that is gone": {func(_ *post, _ *term, m *machine) string {
+			signer, err := pki.NewNonceSigner([]ed25519.PrivateKey{newKey(t)}, rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			token, err := signer.Sign(claims(m.id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return token
+		}, func(*machine) string { return "is not one of ours" }},
+		"the instance has ended": {func(_ *post, a *term, m *machine) string {
+			a.ends(m.id, true)
+			return m.nonce
+		}, func(m *machine) string { return "instance " + m.id.String() + " does not exist or is being deleted" }},
+		"another nonce": {func(p *post, _ *term, m *machine) string { return p.sign(claims(m.id)) },
+			func(m *machine) string { return "another nonce was made for instance " + m.id.String() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			atPost(t, func(t *testing.T, p *post, a *term) {
+				m := a.machine()
+				err := a.enrols(&machine{id: m.id, nonce: c.nonce(p, a, m), key: m.key})
+				if want := c.want(m); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %q in it", err, want)
+				}
+			})
+		})
+	}
 }
 
 // TestF41_AnOldNonceIsNoPass: only a nonce with which somebody may still register is let past

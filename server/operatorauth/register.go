@@ -74,7 +74,7 @@ func (r *Registry) check(keys *pki.Keys, req *nstancev1.RegisterClientRequest) (
 	claims, err := keys.Verifier.Verify(token, r.opts.Now())
 	switch {
 	case err != nil:
-		return claims, nil, fmt.Errorf("%w: %w", ErrRefused, reason(err))
+		return claims, nil, fmt.Errorf("%w: %w", ErrRefused, pki.NonceReason(err))
 	case claims.Kind != identity.NonceOperator:
 		return claims, nil, fmt.Errorf("%w: the nonce is not one of an operator", ErrRefused)
 	}
@@ -158,13 +158,4 @@ func (r *Registry) settle(ctx context.Context, m mark) error {
 func fingerprint(key ed25519.PublicKey) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:])
-}
-
-// reason is the part of a nonce's error that is for the log.
-func reason(err error) error {
-	var detail *pki.NonceError
-	if errors.As(err, &detail) {
-		return detail.Reason
-	}
-	return err
 }

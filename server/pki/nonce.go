@@ -29,6 +29,15 @@ func (e *NonceError) Error() string { return ErrNonce.Error() }
 // Unwrap makes both ErrNonce and the reason match.
 func (e *NonceError) Unwrap() []error { return []error{ErrNonce, e.Reason} }
 
+// NonceReason returns why a nonce was refused, for a log; any other error as it is.
+func NonceReason(err error) error {
+	var detail *NonceError
+	if errors.As(err, &detail) {
+		return detail.Reason
+	}
+	return err
+}
+
 // HashNonce returns the SHA-256 of a token in hex: the only form in which a
 // nonce is stored.
 func HashNonce(token string) string {

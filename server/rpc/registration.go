@@ -63,7 +63,7 @@ func (s *registrationService) checkForm(req *nstancev1.RegisterClientRequest) er
 		return errNotLeader
 	}
 	if err := verifier.CheckForm(req.RegistrationNonceJwt); err != nil {
-		return errBadNonce.Because(err)
+		return errBadNonce.Because(pki.NonceReason(err))
 	}
 	return nil
 }
