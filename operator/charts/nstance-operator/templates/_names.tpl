@@ -135,3 +135,14 @@ for them. It sees what helm finds in the cluster; `helm template` finds nothing.
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Refuses host machines where another installation has them: they are in no namespace, and the policies of
+each would refuse what the operator of the other makes. It sees what helm finds in the cluster. */}}
+{{- define "nstance.hostsAlone" -}}
+{{- $own := printf "%s-hosts-machines" (include "nstance.fullname" .) -}}
+{{- range dig "items" list (lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "") -}}
+{{- if and (eq (dig "labels" "hosts.nstance.dev/policy" "" .metadata) "machines") (ne .metadata.name $own) -}}
+{{- fail (printf "hosts.enabled: %s has host machines on in this cluster already, and each would refuse the HostMachines of the other; set it to false here or there" (trimSuffix "-hosts-machines" .metadata.name)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
