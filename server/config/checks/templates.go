@@ -53,6 +53,7 @@ func (c machineCheck) templates(path jsonc.Path) {
 		c.block(p.Key("node"), t.Node.Problems())
 		c.block(p.Key("machine"), t.Machine.Problems())
 		c.policyIsWritten(p, t)
+		c.holdCounts(p.Key("machine"), t.Machine)
 		c.oneOf(p.Key("reuse"), t.Reuse, document.ReuseTenant, document.ReuseAny)
 		if len(t.Files) > document.MaxFiles {
 			c.addKey(p.Key("files"), strconv.Itoa(len(t.Files))+" files", "at most "+strconv.Itoa(document.MaxFiles)+": an agent takes no more at once; put several into one")
@@ -143,6 +144,15 @@ func (c machineCheck) userdata(path jsonc.Path, u *document.Userdata) {
 	c.template(content, text, texttemplate.Userdata)
 	if !strings.Contains(text, "Nonce") {
 		c.warn(content, "no machine can register: the nonce is not in it", "have the machine get {{ .Nonce }}, see the page about user data")
+	}
+}
+
+// holdCounts warns of a longest hold that is written where the block is not enabled. Holds are for all instances, so
+// somebody may rely on it.
+func (c machineCheck) holdCounts(path jsonc.Path, m *document.Machine) {
+	if m != nil && !m.Enabled && m.MaxHold != nil {
+		c.warnKey(path.Key("max_hold"), "no effect: the block is not enabled, and a machine of it is on hold for 24h at most",
+			"set enabled to true for hosts of node machines, or take it out")
 	}
 }
 

@@ -20,7 +20,7 @@ type Machine struct {
 	Enabled bool `json:"enabled,omitempty"`
 	// What the host lets its operator do, whoever asks. User data writes it to the host, as .Machine.Policy; a change replaces the machines.
 	Policy *MachinePolicy `json:"policy,omitempty"`
-	// How long a machine that an operation has switched off stays off before it is judged as any stopped machine; 1m to 30d. Default 24h.
+	// How long a machine may be on hold for power, switched off by an operation or by hand, before it is judged as any stopped machine; 1m to 30d. Without enabled it does not count. Default 24h.
 	MaxHold *Duration `json:"max_hold,omitempty"`
 }
 
