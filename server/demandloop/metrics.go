@@ -128,6 +128,7 @@ func (m *Metrics) blob(outcome string, took time.Duration) {
 }
 
 func (m *Metrics) rollup(cluster string, held bool) {
+	m.rollups.WithLabelValues(cluster, "held") // is there before one is held: an alert looks for an increase
 	outcome := "accepted"
 	if held {
 		outcome = "held"

@@ -304,6 +304,28 @@ nstance_demand_sessions 1
 	}
 }
 
+// TestTheAlertAboutARollupThatIsHeld: it fires where a scrape falls into the 20 seconds, and where none does.
+func TestTheAlertAboutARollupThatIsHeld(t *testing.T) {
+	for name, test := range map[string]struct {
+		leader func(minute int) (held, counted int)
+		want   []string
+	}{
+		"none was held":                      {func(int) (int, int) { return 0, 0 }, []string{}},
+		"one is held":                        {func(m int) (int, int) { return m / 30, m / 30 }, []string{"NstanceDemandRollupHeld"}},
+		"one was held between two scrapes":   {func(m int) (int, int) { return 0, 2 * (m / 28) }, []string{"NstanceDemandRollupHeld"}},
+		"one was held twenty minutes before": {func(m int) (int, int) { return 0, 2 * min(m/10, 1) }, []string{}},
+	} {
+		s, at := scraped(t, 31, func(m int) map[string]string {
+			held, counted := test.leader(m)
+			return map[string]string{"leads": fmt.Sprintf("nstance_demand_rollup_quarantined{tenant=\"default\"} %d\nnstance_demand_rollups_total{tenant=\"default\",outcome=\"accepted\"} %d\n"+
+				"nstance_demand_rollups_total{tenant=\"default\",outcome=\"held\"} %d\n", held, 6*m, counted)}
+		})
+		if fire := firing(t, s, at); !slices.Equal(fire, test.want) {
+			t.Errorf("%s: %v fire, want %v", name, fire, test.want)
+		}
+	}
+}
+
 // TestAlertsAboutOneThrottledShard: what is refused to a small shard, or waits in it, does not drown in the calls of ten busy
 // ones, and the alert names its server.
 func TestAlertsAboutOneThrottledShard(t *testing.T) {
