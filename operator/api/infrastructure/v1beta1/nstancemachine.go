@@ -192,7 +192,7 @@ type NstanceMachineStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions: Ready, Paused, InstanceProvisioned, NodeCorrelated, Draining,
-	// ServerDeleted.
+	// ServerDeleted, Deleting; and CapacityAvailable, where its provider had no room.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

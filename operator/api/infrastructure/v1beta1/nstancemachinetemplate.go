@@ -39,7 +39,7 @@ type NstanceMachineTemplateStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: GroupKnown (some shard has the group).
+	// conditions: GroupKnown (some shard has the group), Paused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

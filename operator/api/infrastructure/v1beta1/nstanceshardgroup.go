@@ -167,7 +167,8 @@ type NstanceShardGroupStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	Repairs []metav1.Time `json:"repairs,omitempty"`
 
-	// conditions: Ready, ShardReachable, ConfigValid, InstancesSynced, CapacityAvailable.
+	// conditions: Ready, Paused, ShardReachable, ConfigValid, InstancesSynced,
+	// CapacityAvailable.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
