@@ -58,7 +58,7 @@ type CollectOptions struct {
 type Collection struct {
 	Matches   []Match       // known instances whose VM was listed
 	Absent    []identity.ID // known instances that the listing proves to lack: an observation for [Absence]
-	Confirm   []identity.ID // absent for long enough under an alarm: a Get that finds nothing counts as ByGet and as ByList
+	Confirm   []identity.ID // absent for long enough under an alarm: a Get that finds nothing counts as ByGet
 	Gone      []identity.ID // deleting instances whose VM is not there any more
 	Unread    []identity.ID // no known instance: read their records, and come again
 	Restore   []identity.ID // live records without a known instance: take them in
