@@ -137,7 +137,7 @@ resource "aws_iam_role_policy" "power" {
     Version = "2012-10-17"
     Statement = [{
       Effect    = "Allow"
-      Action    = ["ec2:RebootInstances", "ec2:StartInstances", "ec2:StopInstances"]
+      Action    = ["ec2:StartInstances", "ec2:StopInstances"]
       Resource  = "${local.ec2}:instance/*"
       Condition = { StringEquals = { "aws:ResourceTag/nstance:cluster-id" = var.cluster_id } }
     }]

@@ -31,7 +31,7 @@ variable "machine_output" {
 }
 
 variable "power" {
-  description = "Let servers start, stop and reboot machines of the cluster. Nothing does so by itself."
+  description = "Let servers start and stop machines of the cluster. Nothing does so by itself."
   type        = bool
   default     = false
 }

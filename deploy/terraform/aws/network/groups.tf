@@ -1,5 +1,5 @@
 # Who may talk to whom. Ports: 8990 health and 8991 elections, between servers; 8992
-# registration and 8994 agents, from machines; 8993 operators.
+# registration and 8994 agents, from machines; 8993 operators, which register at 8992.
 
 locals {
   from_machines = { registration = 8992, operators = 8993, agents = 8994 }
@@ -51,6 +51,17 @@ resource "aws_vpc_security_group_ingress_rule" "from_operators" {
   ip_protocol       = "tcp"
   from_port         = local.from_machines.operators
   to_port           = local.from_machines.operators
+}
+
+resource "aws_vpc_security_group_ingress_rule" "from_registering_operators" {
+  for_each = toset(var.operator_cidrs)
+
+  security_group_id = aws_security_group.servers.id
+  cidr_ipv4         = each.value
+  description       = "operators that register"
+  ip_protocol       = "tcp"
+  from_port         = local.from_machines.registration
+  to_port           = local.from_machines.registration
 }
 
 # Servers talk to each other and to AWS.

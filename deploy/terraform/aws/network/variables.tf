@@ -23,7 +23,7 @@ variable "zones" {
 }
 
 variable "operator_cidrs" {
-  description = "Addresses from which operators and nstance-admin reach the servers' port 8993, beside machines."
+  description = "Addresses from which operators and nstance-admin reach the servers' ports 8992 and 8993, beside machines."
   type        = list(string)
   default     = []
 }

@@ -1,5 +1,5 @@
 # Who may talk to whom. Ports: 8990 health and 8991 elections, between servers; 8992
-# registration and 8994 agents, from machines; 8993 operators.
+# registration and 8994 agents, from machines; 8993 operators, which register at 8992.
 
 locals {
   server_tag  = "${var.name}-server"
@@ -43,7 +43,7 @@ resource "google_compute_firewall" "from_operators" {
 
   allow {
     protocol = "tcp"
-    ports    = ["8993"]
+    ports    = ["8992", "8993"]
   }
 }
 

@@ -29,7 +29,7 @@ variable "machine_range" {
 }
 
 variable "operator_ranges" {
-  description = "From where operators may reach servers, beside the machines themselves."
+  description = "From where operators and nstance-admin reach the servers' ports 8992 and 8993, beside machines."
   type        = list(string)
   default     = []
 }
