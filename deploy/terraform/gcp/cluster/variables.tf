@@ -31,7 +31,7 @@ variable "server_role" {
 variable "old_versions_days" {
   description = "How many days the bucket keeps what was replaced or deleted."
   type        = number
-  default     = 7
+  default     = 30
 }
 
 variable "labels" {
