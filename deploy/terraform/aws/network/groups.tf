@@ -53,6 +53,7 @@ resource "aws_vpc_security_group_ingress_rule" "from_operators" {
   to_port           = local.from_machines.operators
 }
 
+# A resource of its own: the rules above keep their addresses in states that exist.
 resource "aws_vpc_security_group_ingress_rule" "from_registering_operators" {
   for_each = toset(var.operator_cidrs)
 
