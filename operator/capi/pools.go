@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/indexes"
 )
 
 // MachinePools returns the MachinePools that refer to a pool, for reading only. The first says what
@@ -22,7 +23,7 @@ func MachinePools(ctx context.Context, reader client.Reader, pool *infrav1.Nstan
 		}
 	}
 	var list clusterv1.MachinePoolList
-	if err := reader.List(ctx, &list, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &list, client.InNamespace(pool.Namespace), indexes.OfInfrastructure(pool.Name), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MachinePools: %w", err)
 	}
 	var claims []*clusterv1.MachinePool

@@ -13,6 +13,7 @@ import (
 	"nstance.dev/operator/credentials/kubeconfig"
 	"nstance.dev/operator/demand/objects"
 	"nstance.dev/operator/drain"
+	"nstance.dev/operator/indexes"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/telemetry"
 )
@@ -88,6 +89,9 @@ func (p *process) registrationStatus() (time.Time, *clusterstatus.Problem) {
 // there is a kubeconfig to follow. Another cluster of Nodes is first asked for its kinds by atNodes.
 func control(ctx context.Context, w wiring, atNodes func(context.Context, *rest.Config) error) error {
 	if err := nodes.Register(ctx, w.mgr.GetFieldIndexer(), w.workload.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := indexes.Register(ctx, w.mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	if err := start(ctx, w, feature.atObjects); err != nil {

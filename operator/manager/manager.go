@@ -17,6 +17,7 @@ import (
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/demand/objects"
 	"nstance.dev/operator/drain"
+	"nstance.dev/operator/indexes"
 	"nstance.dev/operator/program"
 )
 
@@ -82,13 +83,17 @@ func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, c
 	return o
 }
 
-// newClient returns what makes a manager's client: with a filter, what is created gets
-// its label, or nobody would see it.
+// newClient returns what makes a manager's client, which reads by the indexes of its cache. With a filter, what is
+// created gets its label, or nobody would see it.
 func newClient(filter string) client.NewClientFunc {
 	return func(c *rest.Config, o client.Options) (client.Client, error) {
 		made, err := client.New(c, o)
-		if err != nil || filter == "" {
-			return made, err
+		if err != nil {
+			return nil, err
+		}
+		made = indexes.Client(made)
+		if filter == "" {
+			return made, nil
 		}
 		return labelingClient{made, filter}, nil
 	}

@@ -16,7 +16,8 @@ var operatorLayers = []layer{
 	inOperator("collect"),
 	inOperator("unsent"),
 	inOperator("config", "protos/identity"),
-	inOperator("capi", "api/infrastructure/v1beta1"),
+	inOperator("indexes", "api/infrastructure/v1beta1"),
+	inOperator("capi", "api/infrastructure/v1beta1", "indexes"),
 	inOperator("capi/capacity", "api/infrastructure/v1beta1", "protos/nstance/v1"),
 	inOperator("status"),
 	inOperator("informers"),
@@ -119,7 +120,7 @@ func inOperator(dir string, ours ...string) layer {
 
 // controller is what a controller may import beside what they all work with.
 func controller(name string, more ...string) layer {
-	return inOperator("controllers/"+name, append([]string{"api/infrastructure/v1beta1", "capi", "collect", "inventory", "status"}, more...)...)
+	return inOperator("controllers/"+name, append([]string{"api/infrastructure/v1beta1", "capi", "collect", "indexes", "inventory", "status"}, more...)...)
 }
 
 // hostController is what a controller of host machines may import.

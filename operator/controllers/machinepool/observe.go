@@ -14,6 +14,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/indexes"
 	"nstance.dev/operator/inventory"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -92,7 +93,7 @@ func observeMachinePool(ctx context.Context, reader client.Reader, st *state) er
 // observeOtherPools finds the pools that had the group on one of the shards before this one.
 func observeOtherPools(ctx context.Context, reader client.Reader, st *state) error {
 	var list infrav1.NstanceMachinePoolList
-	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil { // only read
+	if err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), indexes.OfGroup(st.pool.Spec.Group), client.UnsafeDisableDeepCopy); err != nil { // only read
 		return err
 	}
 	for i := range list.Items {
@@ -122,7 +123,7 @@ func first(a, b *infrav1.NstanceMachinePool) bool {
 // nobody.
 func observeShardGroups(ctx context.Context, reader client.Reader, st *state) error {
 	var list infrav1.NstanceShardGroupList
-	err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: st.pool.Spec.Group})
+	err := reader.List(ctx, &list, client.InNamespace(st.pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: st.pool.Spec.Group}, indexes.OfGroup(st.pool.Spec.Group))
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func observeShardGroups(ctx context.Context, reader client.Reader, st *state) er
 // observeMachines finds the Machines and NstanceMachines of the pool.
 func observeMachines(ctx context.Context, reader client.Reader, st *state) error {
 	var infraMachines infrav1.NstanceMachineList
-	err := reader.List(ctx, &infraMachines, client.InNamespace(st.pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: st.pool.Spec.Group})
+	err := reader.List(ctx, &infraMachines, client.InNamespace(st.pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: st.pool.Spec.Group}, indexes.OfGroup(st.pool.Spec.Group))
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func observeMachines(ctx context.Context, reader client.Reader, st *state) error
 		var machines clusterv1.MachineList
 		err = reader.List(ctx, &machines, client.InNamespace(st.pool.Namespace), client.MatchingLabels{
 			clusterv1.MachinePoolNameLabel: capi.PoolLabel(machinePool.Name),
-		})
+		}, indexes.OfMachinePool(capi.PoolLabel(machinePool.Name)))
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
+	"nstance.dev/operator/indexes"
 	"nstance.dev/operator/inventory"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -98,7 +99,7 @@ func machinesOf(ctx context.Context, reader client.Reader, object *infrav1.Nstan
 	var list infrav1.NstanceMachineList
 	err := reader.List(ctx, &list, client.InNamespace(object.Namespace), client.MatchingLabels{
 		infrav1.LabelGroup: object.Spec.Group, infrav1.LabelShard: object.Spec.Shard,
-	})
+	}, indexes.OfGroup(object.Spec.Group))
 	if err != nil {
 		return nil, fmt.Errorf("list the machines of the group: %w", err)
 	}

@@ -1,0 +1,104 @@
+// Package indexes has lists of one pool's objects answered by the index of a cache, where a list by labels looks at
+// every object of the kind: with thousands of machines that is what most of a pass over a pool is.
+//
+// An [Index] is an option of a List beside its labels. It only names the objects among which the cache looks; what else
+// the List asks for decides as before, and a caller who filters the items goes on to. So a reader that has no indexes,
+// such as the API server, gives the same answer. [Register] adds the indexes to a cache before it is started, and only a client of
+// [Client] uses them.
+package indexes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+)
+
+// Index is an option of a List: among which objects a cache has to look.
+type Index struct{ field, value string }
+
+var _ client.ListOption = Index{}
+
+// ApplyToList does nothing: an API server has no such index.
+func (Index) ApplyToList(*client.ListOptions) {}
+
+const (
+	byGroup     = "index.group"
+	byPoolLabel = "index.pool"
+	byInfraRef  = "index.infrastructureRef"
+)
+
+// OfGroup is for NstanceMachines and NstanceShardGroups with the label of a group, and for NstanceMachinePools
+// that have it.
+func OfGroup(group string) Index { return Index{byGroup, group} }
+
+// OfMachinePool is for Machines with the label of a MachinePool, which is not always its name.
+func OfMachinePool(label string) Index { return Index{byPoolLabel, label} }
+
+// OfInfrastructure is for MachinePools whose infrastructure has a name.
+func OfInfrastructure(name string) Index { return Index{byInfraRef, name} }
+
+var all = []struct {
+	kind  client.Object
+	field string
+	value func(client.Object) string
+}{
+	{&infrav1.NstanceMachine{}, byGroup, label(infrav1.LabelGroup)},
+	{&infrav1.NstanceShardGroup{}, byGroup, label(infrav1.LabelGroup)},
+	{&infrav1.NstanceMachinePool{}, byGroup, func(o client.Object) string {
+		pool, ok := o.(*infrav1.NstanceMachinePool)
+		if !ok {
+			return ""
+		}
+		return pool.Spec.Group
+	}},
+	{&clusterv1.Machine{}, byPoolLabel, label(clusterv1.MachinePoolNameLabel)},
+	{&clusterv1.MachinePool{}, byInfraRef, func(o client.Object) string {
+		machinePool, ok := o.(*clusterv1.MachinePool)
+		if !ok {
+			return ""
+		}
+		return machinePool.Spec.Template.Spec.InfrastructureRef.Name
+	}},
+}
+
+func label(key string) func(client.Object) string {
+	return func(o client.Object) string { return o.GetLabels()[key] }
+}
+
+// Register adds the indexes to a cache that has not been started.
+func Register(ctx context.Context, cache client.FieldIndexer) error {
+	for _, index := range all {
+		values := func(o client.Object) []string {
+			if value := index.value(o); value != "" {
+				return []string{value}
+			}
+			return nil
+		}
+		if err := cache.IndexField(ctx, index.kind, index.field, values); err != nil {
+			return fmt.Errorf("index %T by %s: %w", index.kind, index.field, err)
+		}
+	}
+	return nil
+}
+
+// Client returns a client that reads from a cache with the indexes, and answers lists by them.
+func Client(c client.Client) client.Client { return indexed{c} }
+
+type indexed struct{ client.Client }
+
+// List implements [client.Reader].
+func (c indexed) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	for i, option := range options {
+		if index, ok := option.(Index); ok && index.value != "" {
+			options = slices.Clone(options)
+			options[i] = client.MatchingFields{index.field: index.value}
+			break
+		}
+	}
+	return c.Client.List(ctx, list, options...)
+}
