@@ -54,24 +54,24 @@ func deleteInstances(ctx context.Context, env *Env, s *shard, ids []string, requ
 	if err := how.confirm(env, "%s%s: %s.", s.prefix(), strings.Join(ids, ", "), ending(request)); err != nil {
 		return err
 	}
-	goals := map[string]wait.Goal{}
+	var condemned []string
+	var goals []wait.Goal
 	for _, id := range ids {
 		goal, err := deleteInstance(ctx, env, s, id, request)
 		failed.add(err)
 		if err == nil {
-			goals[id] = goal
+			condemned, goals = append(condemned, id), append(goals, goal)
 		}
 	}
-	for _, id := range ids {
-		goal, sent := goals[id]
-		if !sent || !waiting.wait {
-			continue
-		}
-		if err := waiting.until(ctx, env, s, goal); err != nil {
+	if !waiting.wait {
+		return failed.err()
+	}
+	for i, err := range waiting.each(ctx, env, s, goals) {
+		if err != nil {
 			failed.add(err)
 			continue
 		}
-		fmt.Fprintf(env.Out, "%sinstance %s: gone\n", s.prefix(), id)
+		fmt.Fprintf(env.Out, "%sinstance %s: gone\n", s.prefix(), condemned[i])
 	}
 	return failed.err()
 }

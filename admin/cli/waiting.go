@@ -37,10 +37,15 @@ func (w *waitFlag) until(ctx context.Context, env *Env, s *shard, goal wait.Goal
 	if !w.wait {
 		return nil
 	}
+	return w.each(ctx, env, s, []wait.Goal{goal})[0]
+}
+
+// each waits for several goals, and says how it goes. The errors are in their order; nil is one that was reached.
+func (w *waitFlag) each(ctx context.Context, env *Env, s *shard, goals []wait.Goal) []error {
 	p := &progress{w: env.Err, terminal: env.Terminal, label: s.label}
 	defer p.end()
 	// The context ends at the same time-out, counted from the call before.
-	return wait.Until(ctx, s.api, goal, wait.Options{Timeout: w.flags.timeout, Report: p.report})
+	return wait.Each(ctx, s.api, goals, wait.Options{Timeout: w.flags.timeout, Report: p.report})
 }
 
 // progress shows what is missing: in place on a terminal, elsewhere one line per

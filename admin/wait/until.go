@@ -46,7 +46,7 @@ type Client interface {
 	WatchInstances(ctx context.Context, in *nstancev1.WatchInstancesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[nstancev1.InstanceEvent], error)
 }
 
-// Options are the settings of [Until]; zero fields take the defaults.
+// Options are the settings of [Until] and [Each]; zero fields take the defaults.
 type Options struct {
 	Timeout time.Duration // in all; 10m
 	Poll    time.Duration // the longest time between two looks; 1s
@@ -74,6 +74,15 @@ func (o Options) withDefaults() Options {
 // the time is over, an error that matches [ErrFailed] when waiting is of no use,
 // and the server's error where that is final.
 func Until(ctx context.Context, client Client, goal Goal, opts Options) error {
+	return Each(ctx, client, []Goal{goal}, opts)[0]
+}
+
+// Each waits for several goals at once, and returns what [Until] would return
+// for each of them, in their order. Without goals it asks for nothing.
+func Each(ctx context.Context, client Client, goals []Goal, opts Options) []error {
+	if len(goals) == 0 {
+		return nil
+	}
 	opts = opts.withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
 	events := make(chan struct{}, 1)
@@ -84,37 +93,96 @@ func Until(ctx context.Context, client Client, goal Goal, opts Options) error {
 	}()
 	defer func() { cancel(); <-done }()
 
-	timeout := &TimeoutError{After: opts.Timeout}
+	all := newWaits(goals, opts.Timeout)
 	for {
-		verdict, err := look(ctx, client, goal)
+		state, err := Observe(ctx, client)
 		switch {
 		case errors.Is(ctx.Err(), context.Canceled):
-			return ctx.Err()
-		case err == nil && verdict.Done:
-			return nil
-		case err == nil && verdict.Failed:
-			return fmt.Errorf("%w: %s", ErrFailed, verdict.Missing)
+			return all.end(ctx.Err())
 		case err == nil:
-			timeout.Missing, timeout.Err = verdict.Missing, nil
-			opts.Report(verdict.Missing)
+			missing := all.judge(state)
+			if missing == "" {
+				return all.errs
+			}
+			opts.Report(missing)
 		case passing(err):
-			timeout.Err = err
+			all.unanswered(err)
 			opts.Report("no answer, trying again")
 		case ctx.Err() == nil:
-			return err
+			return all.end(err)
 		}
 		if !pause(ctx, events, opts) {
-			return ended(ctx, timeout)
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return all.end(ctx.Err())
+			}
+			return all.timeout()
 		}
 	}
 }
 
-func look(ctx context.Context, client Client, goal Goal) (Verdict, error) {
-	state, err := Observe(ctx, client)
-	if err != nil {
-		return Verdict{}, err
+// waits are goals, and what has become of them. One that is open has neither been
+// reached nor failed.
+type waits struct {
+	goals    []Goal
+	open     []int // places of goals, in order
+	timeouts []*TimeoutError
+	errs     []error // of goals that are not open; nil: reached
+}
+
+func newWaits(goals []Goal, after time.Duration) *waits {
+	all := &waits{goals: goals, errs: make([]error, len(goals))}
+	for i := range goals {
+		all.open = append(all.open, i)
+		all.timeouts = append(all.timeouts, &TimeoutError{After: after})
 	}
-	return Settled(goal, state), nil
+	return all
+}
+
+// judge looks at what is open, and returns what is missing; "" if nothing is open any more.
+func (w *waits) judge(state State) string {
+	var open []int
+	for _, i := range w.open {
+		verdict := Settled(w.goals[i], state)
+		switch {
+		case verdict.Done:
+		case verdict.Failed:
+			w.errs[i] = fmt.Errorf("%w: %s", ErrFailed, verdict.Missing)
+		default:
+			w.timeouts[i].Missing, w.timeouts[i].Err = verdict.Missing, nil
+			open = append(open, i)
+		}
+	}
+	w.open = open
+	switch len(open) {
+	case 0:
+		return ""
+	case 1:
+		return w.timeouts[open[0]].Missing
+	}
+	return fmt.Sprintf("%s; and %d more to wait for", w.timeouts[open[0]].Missing, len(open)-1)
+}
+
+// unanswered remembers that the last look has failed.
+func (w *waits) unanswered(err error) {
+	for _, i := range w.open {
+		w.timeouts[i].Err = err
+	}
+}
+
+// end gives all that is open the same error.
+func (w *waits) end(err error) []error {
+	for _, i := range w.open {
+		w.errs[i] = err
+	}
+	return w.errs
+}
+
+// timeout gives all that is open the error that says what is missing.
+func (w *waits) timeout() []error {
+	for _, i := range w.open {
+		w.errs[i] = w.timeouts[i]
+	}
+	return w.errs
 }
 
 // passing reports whether a failure to look says nothing about the next one.
@@ -124,14 +192,6 @@ func passing(err error) bool {
 		return true
 	}
 	return false
-}
-
-// ended tells the end of the time from an interruption.
-func ended(ctx context.Context, timeout *TimeoutError) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err()
-	}
-	return timeout
 }
 
 // pause waits for the next look, and reports whether there is one.

@@ -189,6 +189,33 @@ func TestUntilEndsEarly(t *testing.T) {
 	}
 }
 
+// TestEachSaysOfEveryGoalWhatBecameOfIt: what is reached late or never takes nothing from the others.
+func TestEachSaysOfEveryGoalWhatBecameOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here := func(id, status string) *nstancev1.InstanceStatus {
+			return &nstancev1.InstanceStatus{InstanceId: id, Status: status}
+		}
+		s := &server{state: wait.State{Complete: true, Instances: []*nstancev1.InstanceStatus{here("stays", "draining"), here("goes", "draining"), here("failed", "terminated")}}}
+		go func() {
+			time.Sleep(time.Minute)
+			s.set(wait.State{Complete: true, Instances: []*nstancev1.InstanceStatus{here("stays", "draining"), here("failed", "terminated")}}, nil)
+		}()
+		var reports []string
+		errs := wait.Each(t.Context(), s, []wait.Goal{{Gone: []string{"stays"}}, {Gone: []string{"goes"}}, {Running: []string{"failed"}}, {Gone: []string{"never was"}}},
+			wait.Options{Timeout: 2 * time.Minute, Report: func(text string) { reports = append(reports, text) }})
+		var late *wait.TimeoutError
+		if !errors.As(errs[0], &late) || late.Missing != "instance stays is draining" || late.After != 2*time.Minute {
+			t.Errorf("the one that stays: %v", errs[0])
+		}
+		if errs[1] != nil || !errors.Is(errs[2], wait.ErrFailed) || errs[3] != nil {
+			t.Errorf("the others: %v", errs[1:])
+		}
+		if reports = slices.Compact(reports); !slices.Equal(reports, []string{"instance stays is draining; and 1 more to wait for", "instance stays is draining"}) {
+			t.Errorf("reports: %q", reports)
+		}
+	})
+}
+
 func TestUntilEndsWithTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
