@@ -52,14 +52,18 @@ build: build-local ## Build the static binaries into bin/
 build-local: ## Build what runs a shard on this box into bin/
 	$(GOBUILD) -o bin/ $(LOCAL)
 
+# The licences of the programs of packages, in a file.
+COPYRIGHT := go run -buildvcs=false ./tools/release/cmd/licences -tags '$(TAGS)' -copyright
+
 # Equal sources give equal images: the time in them is that of the last commit.
 .PHONY: image
 image: ## Pack the operator into container images in dist/image, without a container engine
 	for arch in $(ARCHES); do \
 		GOARCH=$$arch CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o dist/linux-$$arch/ $(OPERATOR); \
 	done
+	$(COPYRIGHT) dist/copyright $(OPERATOR)
 	go run -buildvcs=false ./tools/image/cmd/image -name nstance-operator -version '$(VERSION)' -licenses Apache-2.0 \
-		-created "$$(git log -1 --format=%ct)" -ref '$(IMAGE)' -out dist/image \
+		-copyright dist/copyright -created "$$(git log -1 --format=%ct)" -ref '$(IMAGE)' -out dist/image \
 		$(foreach arch,$(ARCHES),$(arch)=dist/linux-$(arch)/nstance-operator$(comma)dist/linux-$(arch)/nstance-pod-demand)
 
 # What people download of a version. It needs no network once modules are in the cache. KEY: a file with
@@ -79,9 +83,13 @@ release: $(TOOLS)/nfpm ## Make archives, packages, images, charts, SBOMs, checks
 			-o dist/build/linux-$$arch/ $(LOCAL) $(CLOUDS) $(OPERATOR) $(PAVER); \
 	done
 	image() { name=$$1; shift; go run -buildvcs=false ./tools/image/cmd/image -name $$name -version '$(VERSION)' -licenses Apache-2.0 \
-		-created '$(CREATED)' -ref "$(REGISTRY)/$$name:$(subst +,_,$(VERSION))" -out dist/build/oci/$$name "$$@" \
+		-copyright dist/build/copyright/$$name -created '$(CREATED)' -ref "$(REGISTRY)/$$name:$(subst +,_,$(VERSION))" -out dist/build/oci/$$name "$$@" \
 		&& mv dist/build/oci/$$name/oci dist/build/images/$$name; }; \
-	for name in $(IMAGES); do image $$name $(foreach a,$(ARCHES),$(a)=dist/build/linux-$(a)/$$name); done; \
+	for name in $(IMAGES); do \
+		$(COPYRIGHT) dist/build/copyright/$$name $$(ls -d ./*/cmd/$$name ./providers/*/cmd/$$name 2>/dev/null); \
+		image $$name $(foreach a,$(ARCHES),$(a)=dist/build/linux-$(a)/$$name); \
+	done; \
+	$(COPYRIGHT) dist/build/copyright/nstance-operator $(OPERATOR); \
 	image nstance-operator $(foreach a,$(ARCHES),$(a)=dist/build/linux-$(a)/nstance-operator$(comma)dist/build/linux-$(a)/nstance-pod-demand)
 	go run -buildvcs=false ./tools/release/cmd/release -version '$(VERSION)' -commit '$(COMMIT)' -created '$(CREATED)' \
 		-arches "$$(echo $(ARCHES) | tr ' ' ,)" -nfpm $(TOOLS)/nfpm -out '$(RELEASE)' $(if $(KEY),-key '$(KEY)') -builder '$(BUILDER)'

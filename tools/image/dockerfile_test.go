@@ -16,7 +16,8 @@ func TestDockerfileSaysTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(text), "\n")
-	for _, want := range []string{"FROM scratch", "USER " + image.User, "WORKDIR /", `ENTRYPOINT ["/nstance-operator"]`, "COPY --from=build /out/nstance-operator /out/nstance-pod-demand /"} {
+	for _, want := range []string{"FROM scratch", "USER " + image.User, "WORKDIR /", `ENTRYPOINT ["/nstance-operator"]`, "COPY --from=build /out/nstance-operator /out/nstance-pod-demand /",
+		"COPY --from=build /out/copyright /usr/share/doc/nstance-operator/copyright"} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("the Dockerfile lacks %q", want)
 		}

@@ -29,6 +29,10 @@ type Spec struct {
 	// the OCI image specification; an empty one is left out.
 	Version, Source, Licenses string
 
+	// Copyright is the text of the licences of all that is in the image. It lies at
+	// /usr/share/doc/Name/copyright, as in a package of Debian; without one there is no such file.
+	Copyright []byte
+
 	// Created is the time that everything in the image has, in whole seconds; the zero
 	// value is the beginning of 1970.
 	Created time.Time
@@ -100,19 +104,28 @@ func (s Spec) annotations() map[string]string {
 	return out
 }
 
-// layer returns the file system of the image: the programs.
+// layer returns the file system of the image: the programs, and their licences.
 func (s Spec) layer(programs []Program) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	for _, p := range programs {
+	write := func(name string, mode int64, content []byte) error {
 		err := w.WriteHeader(&tar.Header{
-			Typeflag: tar.TypeReg, Name: p.Name, Mode: 0o755, Size: int64(len(p.File)),
+			Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content)),
 			ModTime: s.created(), Format: tar.FormatUSTAR,
 		})
 		if err != nil {
+			return err
+		}
+		_, err = w.Write(content)
+		return err
+	}
+	for _, p := range programs {
+		if err := write(p.Name, 0o755, p.File); err != nil {
 			return nil, err
 		}
-		if _, err := w.Write(p.File); err != nil {
+	}
+	if len(s.Copyright) > 0 {
+		if err := write("usr/share/doc/"+s.Name+"/copyright", 0o644, s.Copyright); err != nil {
 			return nil, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
@@ -114,6 +115,33 @@ func TestNew_holdsTheProgramAlone(t *testing.T) {
 	}
 	if _, err := files.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("error %v, want no other file", err)
+	}
+}
+
+// TestNew_hasTheLicences: who gets an image gets the texts of the licences of what is in it.
+func TestNew_hasTheLicences(t *testing.T) {
+	given := spec
+	given.Copyright = []byte("The terms.\n")
+	img, err := image.New(given, "amd64", program(t, elf.EM_X86_64, elf.PT_LOAD))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := mutate.Extract(img)
+	defer content.Close()
+	files := tar.NewReader(content)
+	for {
+		header, err := files.Next()
+		if err != nil {
+			t.Fatal("no file with licences:", err)
+		}
+		if header.Name != "usr/share/doc/keeper/copyright" {
+			continue
+		}
+		got, err := io.ReadAll(files)
+		if err != nil || string(got) != "The terms.\n" || header.Mode != 0o644 {
+			t.Errorf("%q with mode %o, error %v", got, header.Mode, err)
+		}
+		return
 	}
 }
 

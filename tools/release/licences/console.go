@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
+
+// between stands between two packages in the file that [PartTexts] reads.
+var between = "\n" + strings.Repeat("-", 72) + "\n"
 
 // Part is a package of npm that is built into the pages of the web console.
 type Part struct{ Name, Version, Licence string }
@@ -42,4 +46,34 @@ func Parts(lock string) ([]Part, error) {
 	}
 	slices.SortFunc(parts, func(a, b Part) int { return strings.Compare(a.Name, b.Name) })
 	return parts, errors.Join(errs...)
+}
+
+// PartTexts returns the packages of npm that are built into the pages in dist, with the texts of their licences
+// as the build of the pages put them there: for each its name and version, an empty line and the text. Each
+// of the parts has to be there. Programs are those that have the pages in them.
+func PartTexts(dist string, parts []Part, programs ...string) ([]Module, error) {
+	names, err := filepath.Glob(filepath.Join(dist, "assets", "licences-*.txt"))
+	if err == nil && len(names) != 1 {
+		err = fmt.Errorf("%s: %d files with licences, want one", dist, len(names))
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.ReadFile(names[0])
+	if err != nil {
+		return nil, err
+	}
+	var all []Module
+	for one := range strings.SplitSeq(string(file), between) {
+		title, text, _ := strings.Cut(strings.TrimSpace(one), "\n")
+		name, version, _ := strings.Cut(title, " ")
+		all = append(all, Module{Path: name, Version: version, Programs: programs, Texts: []string{text}})
+	}
+	var errs []error
+	for _, p := range parts {
+		if !slices.ContainsFunc(all, func(m Module) bool { return m.Path == p.Name && m.Version == p.Version && m.Texts[0] != "" }) {
+			errs = append(errs, fmt.Errorf("%s: the licence of %s %s is missing: make console", names[0], p.Name, p.Version))
+		}
+	}
+	return all, errors.Join(errs...)
 }

@@ -1,10 +1,49 @@
 package licences
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
+
+// Terms are the licences under which programs are given away. [ReadTerms] makes them.
+type Terms struct {
+	own, golang string
+	modules     []Module
+}
+
+// ReadTerms returns the terms of programs that are linked of modules. It reads Nstance's own licence and those of the
+// web console in a clone whose root is the working directory, and Go's where that is installed.
+func ReadTerms(ctx context.Context, modules []Module) (Terms, error) {
+	own, err := os.ReadFile("LICENSE")
+	if err != nil {
+		return Terms{}, err
+	}
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return Terms{}, fmt.Errorf("find Go: %w", err)
+	}
+	golang, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "LICENSE"))
+	if err != nil {
+		return Terms{}, err
+	}
+	parts, err := Parts("admin/console/web/package-lock.json")
+	if err != nil {
+		return Terms{}, err
+	}
+	console, err := PartTexts("admin/console/web/dist", parts, "nstance-admin")
+	if err != nil {
+		return Terms{}, err
+	}
+	return Terms{string(own), string(golang), slices.Concat(modules, console)}, nil
+}
+
+// Of is the text for programs, which are named as their files are.
+func (t Terms) Of(programs ...string) string { return Texts(programs, t.own, t.golang, t.modules) }
 
 // Texts is the file with the licences that goes along with programs: of Nstance itself and of Go as given, then
 // of the modules that they are linked of. A text that several have stands once, below all of their names.

@@ -1,6 +1,8 @@
 package licences_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,5 +35,51 @@ func TestOfReadsTexts(t *testing.T) {
 	}
 	if len(modules) != 1 || len(modules[0].Texts) != 1 || !strings.Contains(modules[0].Texts[0], "Copyright (c) 2019 The Go Authors") {
 		t.Errorf("the texts of licensecheck are %+v", modules)
+	}
+}
+
+// TestPartTexts: the pages' licences are given as their build wrote them, and none may be missing.
+func TestPartTexts(t *testing.T) {
+	dist := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dist, "assets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	parts := []licences.Part{{Name: "@a/b", Version: "1.0.0"}, {Name: "c", Version: "2.0.0"}}
+	if _, err := licences.PartTexts(dist, parts, "one"); err == nil || !strings.Contains(err.Error(), "0 files") {
+		t.Errorf("error %v, want that there is no file", err)
+	}
+	file := filepath.Join(dist, "assets", "licences-0123.txt")
+	hyphens := "\n" + strings.Repeat("-", 72) + "\n\n"
+	for text, missing := range map[string]string{
+		"@a/b 1.0.0\n\nThe terms.\n" + hyphens + "c 2.0.0\n\nOthers.\n": "",
+		"@a/b 1.0.0\n\nThe terms.\n":                                    "c 2.0.0",
+		"@a/b 0.9.0\n\nThe terms.\n" + hyphens + "c 2.0.0\n\nOthers.\n": "@a/b 1.0.0",
+		"@a/b 1.0.0\n\nThe terms.\n" + hyphens + "c 2.0.0\n\n":          "c 2.0.0",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := licences.PartTexts(dist, parts, "one")
+		switch {
+		case missing != "" && (err == nil || !strings.Contains(err.Error(), missing+" is missing")):
+			t.Errorf("%q: error %v, want that %s is missing", text, err, missing)
+		case missing == "" && (err != nil || len(got) != 2 || got[1].Path != "c" || got[1].Version != "2.0.0" || strings.TrimSpace(got[1].Texts[0]) != "Others."):
+			t.Errorf("%q: %+v, error %v", text, got, err)
+		}
+	}
+}
+
+// TestReadTerms: the console's parts are in the text for the program that has it, and in no other.
+func TestReadTerms(t *testing.T) {
+	t.Chdir(filepath.Join("..", "..", ".."))
+	terms, err := licences.ReadTerms(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for program, want := range map[string]bool{"nstance-admin": true, "nstance-agent": false} {
+		text := terms.Of(program)
+		if strings.Contains(text, "\npreact 1") != want || !strings.Contains(text, "Apache License") || !strings.Contains(text, "The Go Authors") {
+			t.Errorf("the licences of %s: with preact %v, and\n%.300s", program, strings.Contains(text, "\npreact 1"), text)
+		}
 	}
 }

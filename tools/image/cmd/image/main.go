@@ -36,6 +36,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&spec.Version, "version", "", "version of the program")
 	flags.StringVar(&spec.Source, "source", "", "where its source is")
 	flags.StringVar(&spec.Licenses, "licenses", "", "licence of the program, an SPDX expression")
+	copyright := flags.String("copyright", "", "file with the licences of all that is in the image; empty: none is in it")
 	created := flags.Int64("created", 0, "when it was made, in seconds since 1970")
 	reference := flags.String("ref", "", "name of the image, with its registry and tag")
 	out := flags.String("out", "", "directory to write to")
@@ -49,6 +50,13 @@ func run(args []string, stdout, stderr io.Writer) error {
 	spec.Created = time.Unix(*created, 0)
 	if *out == "" {
 		return errors.New("-out is required")
+	}
+	if *copyright != "" {
+		text, err := os.ReadFile(*copyright)
+		if err != nil {
+			return err
+		}
+		spec.Copyright = text
 	}
 	images, err := pack(spec, flags.Args())
 	if err != nil {

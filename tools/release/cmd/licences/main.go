@@ -1,7 +1,9 @@
 // Command licences writes the page of documentation about the licences of what the programs are
-// linked of; make generate runs it, at the root of the repository.
+// linked of; make generate runs it, at the root of the repository. With -copyright it writes the texts of those
+// licences instead, as they lie in an image with the programs.
 //
 //	licences -tags disable_grpc_modules -out docs/reference/licences.md PACKAGE…
+//	licences -tags disable_grpc_modules -copyright dist/build/copyright/nstance-agent ./agent/cmd/nstance-agent
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"nstance.dev/tools/release/licences"
@@ -28,6 +31,7 @@ func run(ctx context.Context, args []string) error {
 	tags := flags.String("tags", "", "tags of the build")
 	lock := flags.String("console", "admin/console/web/package-lock.json", "what the web console is built of")
 	out := flags.String("out", "docs/reference/licences.md", "file to write")
+	copyright := flags.String("copyright", "", "file to write the texts of the licences to; the page is not written then")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -38,11 +42,29 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if *copyright != "" {
+		return writeTexts(ctx, *copyright, flags.Args(), modules)
+	}
 	parts, err := licences.Parts(*lock)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(*out, []byte(licences.Page(modules, flags.Args(), parts)), 0o644) //nolint:gosec // a page for all
+}
+
+func writeTexts(ctx context.Context, file string, packages []string, modules []licences.Module) error {
+	terms, err := licences.ReadTerms(ctx, modules)
+	if err != nil {
+		return err
+	}
+	var programs []string
+	for _, p := range packages {
+		programs = append(programs, filepath.Base(p))
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // built files, for all
+		return err
+	}
+	return os.WriteFile(file, []byte(terms.Of(programs...)), 0o644) //nolint:gosec // they are for all
 }
 
 // both are the modules on either processor that there are releases for.

@@ -2,12 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"nstance.dev/tools/release"
 	"nstance.dev/tools/release/licences"
@@ -24,18 +20,6 @@ var commands = []string{
 // termsFor returns what makes, for programs of one processor, the file with the licences under which they are
 // given away, where Debian's packages have it.
 func (o order) termsFor(ctx context.Context, arch string) (func(programs ...string) release.File, error) {
-	own, err := os.ReadFile("LICENSE")
-	if err != nil {
-		return nil, err
-	}
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
-	if err != nil {
-		return nil, fmt.Errorf("find Go: %w", err)
-	}
-	golang, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "LICENSE"))
-	if err != nil {
-		return nil, err
-	}
 	wanted := slices.DeleteFunc(slices.Clone(commands), func(name string) bool {
 		return len(o.only) > 0 && !o.wants(filepath.Base(name))
 	})
@@ -43,8 +27,11 @@ func (o order) termsFor(ctx context.Context, arch string) (func(programs ...stri
 	if err != nil {
 		return nil, err
 	}
+	terms, err := licences.ReadTerms(ctx, modules)
+	if err != nil {
+		return nil, err
+	}
 	return func(programs ...string) release.File {
-		text := licences.Texts(programs, string(own), string(golang), modules)
-		return release.File{Data: []byte(text), To: "usr/share/doc/" + programs[0] + "/copyright", Mode: 0o644}
+		return release.File{Data: []byte(terms.Of(programs...)), To: "usr/share/doc/" + programs[0] + "/copyright", Mode: 0o644}
 	}, nil
 }
