@@ -71,6 +71,6 @@ type Budget struct {
 // age counts from the instance's creation, so it outlives every change of leader.
 type Aging struct {
 	Eligible time.Duration // managed: when the group is settled, one at a time
-	Forced   time.Duration // managed: whatever else goes on; above Eligible
+	Forced   time.Duration // managed: outside of windows and in groups that are not settled too; above Eligible
 	OnDemand time.Duration // on demand: it goes, and nobody takes its place
 }

@@ -35,7 +35,7 @@ func requestCases() []Case {
 		{"quantities as text", `{resources: {requests: {cpu: 500m, memory: 1Gi, nvidia.com/gpu: "0"}}, interruptionPenalty: 500m, reclamationPenalty: 5}`, ""},
 		{"nothing is asked for", `{resources: {requests: {cpu: 0, memory: "0"}}}`, "at least one request must be more than 0"},
 		{"no resources", `{resources: {requests: {}}}`, "requests"},
-		{"a negative request", `{resources: {requests: {cpu: 1, memory: "-1"}}}`, "must not be negative"},
+		{"a negative request", `{resources: {requests: {cpu: 1, memory: "-1"}}}`, "no request may be negative"},
 		{"a negative penalty", `{resources: {requests: {cpu: 1}}, interruptionPenalty: "-1"}`, "interruptionPenalty must not be negative"},
 		{"a negative number as penalty", `{resources: {requests: {cpu: 1}}, reclamationPenalty: -1}`, "reclamationPenalty must not be negative"},
 		{"In without values", `{resources: {requests: {cpu: 1}}, requirements: [{key: a, operator: In}]}`, "at least one value"},

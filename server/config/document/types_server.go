@@ -195,7 +195,8 @@ type GarbageCollection struct {
 type Expiry struct {
 	// From this age on a machine is replaced when its group is settled and a maintenance window is open, one at a time.
 	EligibleAge Duration `json:"eligible_age,omitempty"`
-	// From this age on it is replaced whatever else goes on, at most a quarter of its group at once. Above eligible_age.
+	// From this age on it is replaced outside of maintenance windows too, and in a group that is not settled; at most a quarter of
+	// a group at once. In demand mode the windows alone stop counting. Above eligible_age.
 	ForcedAge Duration `json:"forced_age,omitempty"`
 	// From this age on an on-demand machine is deleted, and nothing takes its place.
 	OnDemandAge Duration `json:"ondemand_age,omitempty"`
@@ -229,7 +230,8 @@ type Registration struct {
 type Rails struct {
 	// Share of a group whose machines still run and may be under repair at once; never less than one machine. Rotation takes one at a time. Default 10%.
 	MaxUnavailable Percent `json:"max_unavailable,omitempty"`
-	// Share of the shard's machines that may be deleted in a minute; never less than ten. Default 25%.
+	// Share of the shard's machines that may be deleted in a minute with groups that were deleted, and share that may be replaced in
+	// a minute after many were lost at once; never less than ten. Default 25%.
 	MaxDeleteShare Percent `json:"max_delete_share,omitempty"`
 	// How many machines a group may make in an hour in place of ones that never registered or ended within five minutes of it, at least 1. Default 5.
 	NeverRegisteredPerHour int `json:"never_registered_per_hour,omitempty" jsonschema:"minimum=1"`

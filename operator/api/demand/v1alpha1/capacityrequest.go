@@ -72,7 +72,7 @@ type Resources struct {
 	// +required
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=15
-	// +kubebuilder:validation:XValidation:rule="self.all(name, !string(self[name]).startsWith('-'))",message="must not be negative"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !string(self[name]).startsWith('-'))",message="no request may be negative"
 	// +kubebuilder:validation:XValidation:rule="self.exists(name, sign(quantity(string(self[name]))) > 0)",message="at least one request must be more than 0"
 	Requests map[corev1.ResourceName]resource.Quantity `json:"requests"`
 }
