@@ -67,7 +67,7 @@ func TestO18_ThePageByClusterctl(t *testing.T) {
 	s := shards.New(t, map[string]shards.Groups{"us-west-2a": {}, "us-west-2b": {}})
 	newStation(t, c)
 	r := newReader(t, c,
-		"--storage-bucket BUCKET", s.StorageFlags(), "CLUSTER_ID=example", "CLUSTER_ID="+shards.ClusterID,
+		"STORAGE", s.StorageFlags(), "CLUSTER_ID=example", "CLUSTER_ID="+shards.ClusterID,
 		`{us-west-2a: {operator_addr: "10.0.0.1:8993"}, us-west-2b: {operator_addr: "10.0.1.1:8993"}}`, oneLine(t, s),
 	)
 	r.has(t, "ca.crt", s.CA())

@@ -28,7 +28,7 @@ func TestO18_TheREADMEByHelm(t *testing.T) {
 	s := shards.New(t, map[string]shards.Groups{"us-west-2a": {"web": 2}, "us-west-2b": {"web": 1}})
 	joinMachines(t, c, s)
 	newStation(t, c)
-	r := newReader(t, c, "--storage-bucket BUCKET", s.StorageFlags(), "example--default", shards.ClusterID+"--"+shards.Tenant)
+	r := newReader(t, c, "STORAGE", s.StorageFlags(), "example--default", shards.ClusterID+"--"+shards.Tenant)
 	r.has(t, "ca.crt", s.CA())
 	r.has(t, "values.yaml", valuesOf(t, c, s))
 
@@ -72,7 +72,7 @@ func TestThePageByHelm(t *testing.T) {
 	c := kube.Start(t, kube.Config{ClusterAPI: true})
 	s := shards.New(t, map[string]shards.Groups{"us-west-2a": {"web": 1}, "us-west-2b": {}})
 	newStation(t, c)
-	r := newReader(t, c, "--storage-bucket BUCKET", s.StorageFlags(), "example--default", shards.ClusterID+"--"+shards.Tenant)
+	r := newReader(t, c, "STORAGE", s.StorageFlags(), "example--default", shards.ClusterID+"--"+shards.Tenant)
 	r.has(t, "ca.crt", s.CA())
 	r.has(t, "values.yaml", valuesOf(t, c, s))
 	r.follows(t, page, "The servers' side")
