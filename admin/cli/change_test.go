@@ -3,6 +3,7 @@ package cli_test
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,6 +158,33 @@ func TestInstanceCreateAndDelete(t *testing.T) {
 	}
 	if got := c.ok(t, "instance", "delete", id); got != "instance "+id+": unknown\n" {
 		t.Errorf("a second time the output is %q", got)
+	}
+}
+
+// TestInstanceDeleteSaysOfEachWhatBecameOfIt: an instance that stays takes nothing from the others, and what their group lacks
+// is said once.
+func TestInstanceDeleteSaysOfEachWhatBecameOfIt(t *testing.T) {
+	c := newConsole(t)
+	ids := strings.Fields(c.ok(t, "instance", "list", "-o", "name"))
+	want := fmt.Sprintf("instance %[1]s: deleting\ninstance %[2]s: deleting\ninstance %[1]s: gone\ninstance %[2]s: gone\n", ids[0], ids[1])
+	if got := c.ok(t, "instance", "delete", ids[0], ids[1], "--wait"); got != want {
+		t.Errorf("output is %q, want %q", got, want)
+	}
+
+	ids = strings.Fields(c.ok(t, "instance", "list", "-o", "name"))
+	c.local.Frozen = true
+	const unknown = "knc00000000000000000000000000"
+	got := c.fails(t, cli.ExitFailed, "instance", "delete", ids[0], unknown, ids[1], "--wait", "--timeout", "300ms")
+	for want, times := range map[string]int{
+		"not done after 300ms: group web:": 1, "not done after 300ms: instance " + ids[0] + " is ": 1, "not done after 300ms: instance " + ids[1] + " is ": 1,
+	} {
+		if n := strings.Count(got, want); n != times {
+			t.Errorf("%q stands %d times, not %d, in %q", want, n, times, got)
+		}
+	}
+	out := c.out.String()
+	if strings.Contains(out, ids[0]+": gone") || strings.Contains(out, ids[1]+": gone") || !strings.Contains(out, unknown+": gone") {
+		t.Errorf("output is %q", out)
 	}
 }
 

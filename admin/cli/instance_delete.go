@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,51 +56,74 @@ func deleteInstances(ctx context.Context, env *Env, s *shard, ids []string, requ
 	if err := how.confirm(env, "%s%s: %s.", s.prefix(), strings.Join(ids, ", "), ending(request)); err != nil {
 		return err
 	}
-	var condemned []string
-	var goals []wait.Goal
+	var condemned []condemnedInstance
 	for _, id := range ids {
-		goal, err := deleteInstance(ctx, env, s, id, request)
+		group, err := deleteInstance(ctx, env, s, id, request)
 		failed.add(err)
 		if err == nil {
-			condemned, goals = append(condemned, id), append(goals, goal)
+			condemned = append(condemned, condemnedInstance{id, group})
 		}
 	}
-	if !waiting.wait {
-		return failed.err()
-	}
-	for i, err := range waiting.each(ctx, env, s, goals) {
-		if err != nil {
-			failed.add(err)
-			continue
-		}
-		fmt.Fprintf(env.Out, "%sinstance %s: gone\n", s.prefix(), condemned[i])
+	if waiting.wait {
+		failed.add(awaitEnds(ctx, env, s, condemned, waiting))
 	}
 	return failed.err()
 }
 
-// deleteInstance condemns one instance, and returns what is to be waited for:
-// its end and, if it is managed, that its group is complete.
-func deleteInstance(ctx context.Context, env *Env, s *shard, id string, how *nstancev1.DeleteInstanceRequest) (wait.Goal, error) {
-	goal := wait.Goal{Gone: []string{id}}
+// condemnedInstance is one that was condemned, and its group if it is managed.
+type condemnedInstance struct{ id, group string }
+
+// awaitEnds waits until instances are gone and their groups complete again. It says of each instance that it is gone, whatever
+// has become of the others.
+func awaitEnds(ctx context.Context, env *Env, s *shard, condemned []condemnedInstance, waiting *waitFlag) error {
+	var groups, ends []wait.Goal
+	for _, in := range condemned {
+		ends = append(ends, wait.Goal{Gone: []string{in.id}})
+		i := slices.IndexFunc(groups, func(g wait.Goal) bool { return g.Group == in.group })
+		switch {
+		case in.group == "":
+		case i < 0:
+			groups = append(groups, wait.Goal{Group: in.group, Gone: []string{in.id}})
+		default:
+			groups[i].Gone = append(groups[i].Gone, in.id)
+		}
+	}
+	errs := waiting.each(ctx, env, s, slices.Concat(groups, ends)) // what groups lack is shown first
+	var failed failures
+	var last error
+	for i, err := range errs {
+		switch {
+		case err == nil && i >= len(groups):
+			fmt.Fprintf(env.Out, "%sinstance %s: gone\n", s.prefix(), condemned[i-len(groups)].id)
+		case err != nil && (last == nil || !errors.Is(err, last)): // what ended all waits is said once
+			failed.add(err)
+			last = err
+		}
+	}
+	return failed.err()
+}
+
+// deleteInstance condemns one instance, and returns its group; "" if it is not managed.
+func deleteInstance(ctx context.Context, env *Env, s *shard, id string, how *nstancev1.DeleteInstanceRequest) (group string, err error) {
 	instance, err := s.api.GetInstanceStatus(ctx, &nstancev1.GetInstanceStatusRequest{InstanceId: id})
 	switch {
 	case err == nil && !instance.GetOnDemand():
-		goal.Group = instance.GetGroup()
+		group = instance.GetGroup()
 	case err != nil && status.Code(err) != codes.NotFound:
-		return goal, fmt.Errorf("instance %s: %w", id, err)
+		return "", fmt.Errorf("instance %s: %w", id, err)
 	}
 	response, err := s.api.DeleteInstance(ctx, &nstancev1.DeleteInstanceRequest{
 		InstanceId: id, DecrementSize: how.GetDecrementSize(), SkipDrain: how.GetSkipDrain(), ReplaceFirst: how.GetReplaceFirst(),
 	})
 	if err != nil {
-		return goal, fmt.Errorf("instance %s: %w", id, err)
+		return "", fmt.Errorf("instance %s: %w", id, err)
 	}
 	becomes := response.GetStatus()
 	if becomes == "deleting" && how.GetReplaceFirst() {
 		becomes = "being replaced"
 	}
 	fmt.Fprintf(env.Out, "%sinstance %s: %s\n", s.prefix(), id, becomes)
-	return goal, nil
+	return group, nil
 }
 
 // ending says what becomes of instances that are deleted.

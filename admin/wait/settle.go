@@ -1,9 +1,9 @@
 // Package wait decides when what a command asked for has come to be, and waits
 // for it.
 //
-// [Settled] is the decision: a pure function of a [Goal] and a [State]. [Until]
-// looks again whenever the server tells of a change, and in any case at a steady
-// pace, so that a lost event costs time only.
+// [Settled] is the decision: a pure function of a [Goal] and a [State]. [Until],
+// and [Each] for several goals, looks again whenever the server tells of a
+// change, and in any case at a steady pace, so that a lost event costs time only.
 package wait
 
 import (

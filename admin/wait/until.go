@@ -14,7 +14,7 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// ErrFailed is matched by the error of [Until] about a goal that cannot be
+// ErrFailed is matched by errors of [Until] and [Each] about a goal that cannot be
 // reached any more.
 var ErrFailed = errors.New("the condition can no longer be met")
 
@@ -78,7 +78,8 @@ func Until(ctx context.Context, client Client, goal Goal, opts Options) error {
 }
 
 // Each waits for several goals at once, and returns what [Until] would return
-// for each of them, in their order. Without goals it asks for nothing.
+// for each of them, in their order. What ends all waits, such as the caller, is
+// one error for all that were open. Without goals it asks for nothing.
 func Each(ctx context.Context, client Client, goals []Goal, opts Options) []error {
 	if len(goals) == 0 {
 		return nil
@@ -124,7 +125,7 @@ func Each(ctx context.Context, client Client, goals []Goal, opts Options) []erro
 // reached nor failed.
 type waits struct {
 	goals    []Goal
-	open     []int // places of goals, in order
+	open     []int // indices into goals, ascending
 	timeouts []*TimeoutError
 	errs     []error // of goals that are not open; nil: reached
 }
@@ -138,7 +139,7 @@ func newWaits(goals []Goal, after time.Duration) *waits {
 	return all
 }
 
-// judge looks at what is open, and returns what is missing; "" if nothing is open any more.
+// judge looks at what is open, and returns what the first of it lacks; "" if nothing is open any more.
 func (w *waits) judge(state State) string {
 	var open []int
 	for _, i := range w.open {
@@ -153,13 +154,10 @@ func (w *waits) judge(state State) string {
 		}
 	}
 	w.open = open
-	switch len(open) {
-	case 0:
+	if len(open) == 0 {
 		return ""
-	case 1:
-		return w.timeouts[open[0]].Missing
 	}
-	return fmt.Sprintf("%s; and %d more to wait for", w.timeouts[open[0]].Missing, len(open)-1)
+	return w.timeouts[open[0]].Missing
 }
 
 // unanswered remembers that the last look has failed.
