@@ -1,10 +1,12 @@
-// Package indexes has lists of one pool's objects answered by the index of a cache, where a list by labels looks at
-// every object of the kind: with thousands of machines that is what most of a pass over a pool is.
+// Package indexes has a cache answer lists of one pool's objects by an index. Without one a list by labels looks at
+// every object of the kind, several times in each pass over a pool.
 //
-// An [Index] is an option of a List beside its labels. It only names the objects among which the cache looks; what else
-// the List asks for decides as before, and a caller who filters the items goes on to. So a reader that has no indexes,
-// such as the API server, gives the same answer. [Register] adds the indexes to a cache before it is started, and only a client of
-// [Client] uses them.
+// An [Index] is an option of a List, beside its labels. The cache then looks among the objects of the index alone; labels and
+// namespace count as before. A reader without indexes, such as the API server, ignores it: where the List has no label that says
+// the same, it answers with more objects, and the caller has to filter them.
+//
+// A client of [Client] uses indexes, and fails where its cache lacks the one that is named: [Register] comes before the first such List, and
+// an Index goes with the kinds that its function names. The cache may be running.
 package indexes
 
 import (
@@ -33,7 +35,7 @@ const (
 )
 
 // OfGroup is for NstanceMachines and NstanceShardGroups with the label of a group, and for NstanceMachinePools
-// that have it.
+// whose spec.group it is.
 func OfGroup(group string) Index { return Index{byGroup, group} }
 
 // OfMachinePool is for Machines with the label of a MachinePool, which is not always its name.
@@ -70,7 +72,7 @@ func label(key string) func(client.Object) string {
 	return func(o client.Object) string { return o.GetLabels()[key] }
 }
 
-// Register adds the indexes to a cache that has not been started.
+// Register adds the indexes to a cache, once.
 func Register(ctx context.Context, cache client.FieldIndexer) error {
 	for _, index := range all {
 		values := func(o client.Object) []string {
@@ -86,7 +88,7 @@ func Register(ctx context.Context, cache client.FieldIndexer) error {
 	return nil
 }
 
-// Client returns a client that reads from a cache with the indexes, and answers lists by them.
+// Client returns a client that answers lists by the indexes of the cache that c reads from.
 func Client(c client.Client) client.Client { return indexed{c} }
 
 type indexed struct{ client.Client }

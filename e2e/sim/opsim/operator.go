@@ -31,6 +31,7 @@ import (
 	"nstance.dev/operator/controllers/providererror"
 	"nstance.dev/operator/controllers/shardgroup"
 	"nstance.dev/operator/drain"
+	"nstance.dev/operator/indexes"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/shards"
@@ -148,7 +149,7 @@ func (p *process) manager() (ctrl.Manager, error) {
 		Scheme: p.g.api.Scheme(), NewCache: p.g.api.NewCache(operator), Logger: logr.Discard(),
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return p.g.api.Mapper(), nil },
 		NewClient: func(_ *rest.Config, o client.Options) (client.Client, error) {
-			return cached{p.live, o.Cache.Reader}, nil
+			return indexes.Client(cached{p.live, o.Cache.Reader}), nil
 		},
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", GracefulShutdownTimeout: &soon,
 		// A panic is a bug, of the operator or found by a check, and nobody is to live on with it.
@@ -171,6 +172,9 @@ func (p *process) connections() *shards.Set {
 
 func (p *process) control(ctx context.Context) error {
 	if err := nodes.Register(ctx, p.mgr.GetFieldIndexer(), p.mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := indexes.Register(ctx, p.mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	options := func() controller.Options {

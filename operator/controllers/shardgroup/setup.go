@@ -15,6 +15,7 @@ import (
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/capi"
 	"nstance.dev/operator/collect"
+	"nstance.dev/operator/indexes"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 )
@@ -48,7 +49,7 @@ func (r *Reconciler) ofPool(ctx context.Context, object client.Object) []reconci
 	if !ok {
 		return nil
 	}
-	return r.list(ctx, client.InNamespace(pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: pool.Spec.Group})
+	return r.list(ctx, client.InNamespace(pool.Namespace), client.MatchingLabels{infrav1.LabelGroup: pool.Spec.Group}, indexes.OfGroup(pool.Spec.Group))
 }
 
 // ofCluster returns the objects of a Cluster that changed: it may have been paused.
