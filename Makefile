@@ -52,7 +52,7 @@ build: build-local ## Build the static binaries into bin/
 build-local: ## Build what runs a shard on this box into bin/
 	$(GOBUILD) -o bin/ $(LOCAL)
 
-# The licences of the programs of packages, in a file.
+# Writes the licences of all that programs are linked of: the file, then the packages of the programs.
 COPYRIGHT := go run -buildvcs=false ./tools/release/cmd/licences -tags '$(TAGS)' -copyright
 
 # Equal sources give equal images: the time in them is that of the last commit.

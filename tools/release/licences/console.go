@@ -10,6 +10,9 @@ import (
 	"strings"
 )
 
+// ConsoleLock is the file that says what the web console is built of, from the root of a clone.
+const ConsoleLock = "admin/console/web/package-lock.json"
+
 // between stands between two packages in the file that [PartTexts] reads.
 var between = "\n" + strings.Repeat("-", 72) + "\n"
 
@@ -70,6 +73,9 @@ func PartTexts(dist string, parts []Part, programs ...string) ([]Module, error) 
 		all = append(all, Module{Path: name, Version: version, Programs: programs, Texts: []string{text}})
 	}
 	var errs []error
+	if len(all) != len(parts) {
+		errs = append(errs, fmt.Errorf("%s: %d licences of %d parts: make console", names[0], len(all), len(parts)))
+	}
 	for _, p := range parts {
 		if !slices.ContainsFunc(all, func(m Module) bool { return m.Path == p.Name && m.Version == p.Version && m.Texts[0] != "" }) {
 			errs = append(errs, fmt.Errorf("%s: the licence of %s %s is missing: make console", names[0], p.Name, p.Version))

@@ -31,7 +31,7 @@ func ReadTerms(ctx context.Context, modules []Module) (Terms, error) {
 	if err != nil {
 		return Terms{}, err
 	}
-	parts, err := Parts("admin/console/web/package-lock.json")
+	parts, err := Parts(ConsoleLock)
 	if err != nil {
 		return Terms{}, err
 	}

@@ -56,6 +56,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 		if err != nil {
 			return err
 		}
+		if len(text) == 0 {
+			return fmt.Errorf("-copyright: %s is empty", *copyright)
+		}
 		spec.Copyright = text
 	}
 	images, err := pack(spec, flags.Args())

@@ -29,7 +29,6 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("licences", flag.ContinueOnError)
 	tags := flags.String("tags", "", "tags of the build")
-	lock := flags.String("console", "admin/console/web/package-lock.json", "what the web console is built of")
 	out := flags.String("out", "docs/reference/licences.md", "file to write")
 	copyright := flags.String("copyright", "", "file to write the texts of the licences to; the page is not written then")
 	if err := flags.Parse(args); err != nil {
@@ -45,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 	if *copyright != "" {
 		return writeTexts(ctx, *copyright, flags.Args(), modules)
 	}
-	parts, err := licences.Parts(*lock)
+	parts, err := licences.Parts(licences.ConsoleLock)
 	if err != nil {
 		return err
 	}
