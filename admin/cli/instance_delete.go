@@ -74,7 +74,7 @@ func deleteInstances(ctx context.Context, env *Env, s *shard, ids []string, requ
 type condemnedInstance struct{ id, group string }
 
 // awaitEnds waits until instances are gone and their groups complete again. It says of each instance that it is gone, whatever
-// has become of the others.
+// has become of the others. A group's error names those of its instances that are not.
 func awaitEnds(ctx context.Context, env *Env, s *shard, condemned []condemnedInstance, waiting *waitFlag) error {
 	var groups, ends []wait.Goal
 	for _, in := range condemned {
@@ -95,7 +95,8 @@ func awaitEnds(ctx context.Context, env *Env, s *shard, condemned []condemnedIns
 		switch {
 		case err == nil && i >= len(groups):
 			fmt.Fprintf(env.Out, "%sinstance %s: gone\n", s.prefix(), condemned[i-len(groups)].id)
-		case err != nil && (last == nil || !errors.Is(err, last)): // what ended all waits is said once
+		case err == nil, i >= len(groups) && condemned[i-len(groups)].group != "":
+		case last == nil || !errors.Is(err, last): // what ended all waits is said once
 			failed.add(err)
 			last = err
 		}

@@ -40,7 +40,7 @@ func (w *waitFlag) until(ctx context.Context, env *Env, s *shard, goal wait.Goal
 	return w.each(ctx, env, s, []wait.Goal{goal})[0]
 }
 
-// each waits for several goals, and says how it goes. The errors are in their order; nil is one that was reached.
+// each waits for several goals, and says how it goes. It returns one error for each goal, in their order; nil: it was reached.
 func (w *waitFlag) each(ctx context.Context, env *Env, s *shard, goals []wait.Goal) []error {
 	p := &progress{w: env.Err, terminal: env.Terminal, label: s.label}
 	defer p.end()

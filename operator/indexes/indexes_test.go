@@ -41,14 +41,13 @@ func machinePool(name, infrastructure string) *clusterv1.MachinePool {
 	return m
 }
 
-// TestListsByAnIndexAreThoseWithout: each list asks its cache by the index, and answers what the API server answers.
-func TestListsByAnIndexAreThoseWithout(t *testing.T) {
-	var field string
-	builder := testworld.NewClientBuilder(t).WithObjects(
+// objects are those of two pools, and some of none.
+func objects() []client.Object {
+	return []client.Object{
 		&infrav1.NstanceMachine{ObjectMeta: named("web-1", infrav1.LabelGroup, "web", infrav1.LabelShard, "a")},
 		&infrav1.NstanceMachine{ObjectMeta: named("web-2", infrav1.LabelGroup, "web", infrav1.LabelShard, "b")},
 		&infrav1.NstanceMachine{ObjectMeta: named("jobs-1", infrav1.LabelGroup, "jobs", infrav1.LabelShard, "a")},
-		&infrav1.NstanceMachine{ObjectMeta: named("nobody")},
+		&infrav1.NstanceMachine{ObjectMeta: named("no-group")},
 		&infrav1.NstanceShardGroup{ObjectMeta: named("web--a", infrav1.LabelGroup, "web")},
 		&infrav1.NstanceShardGroup{ObjectMeta: named("jobs--a", infrav1.LabelGroup, "jobs")},
 		&infrav1.NstanceMachinePool{ObjectMeta: named("web"), Spec: infrav1.NstanceMachinePoolSpec{Group: "web"}},
@@ -57,7 +56,13 @@ func TestListsByAnIndexAreThoseWithout(t *testing.T) {
 		&clusterv1.Machine{ObjectMeta: named("m-2", clusterv1.MachinePoolNameLabel, "jobs")},
 		&clusterv1.Machine{ObjectMeta: named("m-3")},
 		machinePool("web", "web"), machinePool("jobs", "jobs"),
-	).WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	}
+}
+
+// TestListsByAnIndexAreThoseWithout: each list asks its cache by the index, and answers what the API server answers.
+func TestListsByAnIndexAreThoseWithout(t *testing.T) {
+	var field string
+	builder := testworld.NewClientBuilder(t).WithObjects(objects()...).WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 		o := (&client.ListOptions{}).ApplyOptions(options)
 		if field = ""; o.FieldSelector != nil {
 			field = o.FieldSelector.String()
