@@ -66,7 +66,7 @@ func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Chang
 	if e.GetStatus() == eventDeleted { // final, however late
 		if _, known := s.tombstones[id]; !known {
 			t := tombstone{at: now, why: e.GetReason()}
-			if was := s.instances[id]; was != nil {
+			if was := s.instances.byID[id]; was != nil {
 				t.uri = was.said.GetProviderUri()
 				t.why = cmp.Or(t.why, was.said.GetCondemned().GetReason())
 			}
@@ -74,7 +74,7 @@ func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Chang
 		}
 		return s.remove(id, deletedWhy(e.GetReason()))
 	}
-	old := s.instances[id]
+	old := s.instances.byID[id]
 	if old != nil && e.GetRevision() <= old.said.GetRevision() && old.said.GetRevision() > 0 {
 		return nil
 	}

@@ -75,12 +75,12 @@ func (s *Shard) ListedGroups(list GroupList, now time.Time) []Change {
 func (s *Shard) ListedInstances(list InstanceList, now time.Time) []Change {
 	s.prune(now)
 	before := s.State()
-	known := len(s.instances)
+	known := len(s.instances.byID)
 	var changes []Change
 	listed := map[string]bool{}
 	for _, i := range list.Instances {
 		id := i.GetInstanceId()
-		if list.Asked.Before(s.listedAt.instances) && s.instances[id] == nil {
+		if list.Asked.Before(s.listedAt.instances) && s.instances.byID[id] == nil {
 			continue // it was gone when the newer listing was made
 		}
 		listed[id] = true
@@ -97,8 +97,8 @@ func (s *Shard) ListedInstances(list InstanceList, now time.Time) []Change {
 // absent removes what a complete listing lacks, or holds it if it is too much.
 func (s *Shard) absent(listed map[string]bool, known int, asked, now time.Time) []Change {
 	var lacking []string
-	for _, id := range slices.Sorted(maps.Keys(s.instances)) {
-		if !listed[id] && s.instances[id].heard.Before(asked) {
+	for _, id := range slices.Sorted(maps.Keys(s.instances.byID)) {
+		if !listed[id] && s.instances.byID[id].heard.Before(asked) {
 			lacking = append(lacking, id)
 		}
 	}
@@ -112,7 +112,7 @@ func (s *Shard) absent(listed map[string]bool, known int, asked, now time.Time) 
 			s.missing[id] = now
 			news = true
 		case !hold || asked.Sub(since) >= BrakeWait:
-			s.unlisted[id] = tombstone{at: now, why: cmp.Or(s.instances[id].said.GetCondemned().GetReason(), Unlisted)}
+			s.unlisted[id] = tombstone{at: now, why: cmp.Or(s.instances.byID[id].said.GetCondemned().GetReason(), Unlisted)}
 			changes = append(changes, s.remove(id, Unlisted)...)
 		}
 	}
@@ -160,7 +160,7 @@ func (s *Shard) instance(i *nstancev1.InstanceStatus, heard time.Time) []Change 
 	}
 	delete(s.missing, id)
 	delete(s.unlisted, id)
-	old := s.instances[id]
+	old := s.instances.byID[id]
 	if old != nil && i.GetRevision() < old.said.GetRevision() {
 		old.heard = latest(old, heard)
 		return nil
@@ -168,7 +168,7 @@ func (s *Shard) instance(i *nstancev1.InstanceStatus, heard time.Time) []Change 
 	if old != nil {
 		i = stillNamed(i, old.said)
 	}
-	s.instances[id] = &entry[*nstancev1.InstanceStatus]{said: i, heard: latest(old, heard)}
+	s.instances.put(id, &entry[*nstancev1.InstanceStatus]{said: i, heard: latest(old, heard)})
 	if old != nil && proto.Equal(old.said, i) {
 		return nil
 	}
@@ -206,10 +206,10 @@ func later(a, b time.Time) time.Time {
 // remove takes an instance out.
 func (s *Shard) remove(id, why string) []Change {
 	delete(s.missing, id)
-	old := s.instances[id]
+	old := s.instances.byID[id]
 	if old == nil {
 		return nil
 	}
-	delete(s.instances, id)
+	s.instances.remove(id)
 	return []Change{{Kind: InstanceGone, Group: old.said.GetGroup(), Instance: id, Why: why}}
 }

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +48,7 @@ type Shard struct {
 	connectedAt time.Time // the last time
 	listedAt    listedAt
 	groups      map[string]*entry[*nstancev1.GroupStatus]
-	instances   map[string]*entry[*nstancev1.InstanceStatus]
+	instances   members
 	tombstones  map[string]tombstone
 	unlisted    map[string]tombstone // taken out by a listing; one that has them brings them back
 	missing     map[string]time.Time // held: when a listing first lacked it
@@ -79,7 +78,7 @@ func NewShard(tenant string) *Shard {
 	return &Shard{
 		tenant:     tenant,
 		groups:     map[string]*entry[*nstancev1.GroupStatus]{},
-		instances:  map[string]*entry[*nstancev1.InstanceStatus]{},
+		instances:  newMembers(),
 		tombstones: map[string]tombstone{},
 		unlisted:   map[string]tombstone{},
 		missing:    map[string]time.Time{},
@@ -127,13 +126,13 @@ func (s *Shard) Group(key string) *nstancev1.GroupStatus {
 
 // Groups returns all groups, sorted by key.
 func (s *Shard) Groups() []*nstancev1.GroupStatus {
-	return sorted(s.groups, func(*nstancev1.GroupStatus) bool { return true })
+	return sorted(s.groups)
 }
 
 // Instance returns what was said last about an instance that is there as far as is known;
 // nil otherwise.
 func (s *Shard) Instance(id string) *nstancev1.InstanceStatus {
-	if e := s.instances[id]; e != nil {
+	if e := s.instances.byID[id]; e != nil {
 		return e.said
 	}
 	return nil
@@ -142,7 +141,7 @@ func (s *Shard) Instance(id string) *nstancev1.InstanceStatus {
 // Instances returns the instances of a group, on-demand ones included, sorted by id;
 // those of all groups for an empty key. Of some HasDetails may be false.
 func (s *Shard) Instances(group string) []*nstancev1.InstanceStatus {
-	return sorted(s.instances, func(i *nstancev1.InstanceStatus) bool { return group == "" || i.GetGroup() == group })
+	return s.instances.of(group)
 }
 
 // HasDetails reports whether a listing has told all about an instance. Of one that only
@@ -180,7 +179,7 @@ func HeldUntil(i *nstancev1.InstanceStatus, now time.Time) time.Time {
 func (s *Shard) Presence(id string) Presence {
 	_, deleted := s.tombstones[id]
 	switch {
-	case s.instances[id] != nil:
+	case s.instances.byID[id] != nil:
 		return Present
 	case deleted, s.state.InstancesSynced:
 		return Gone
@@ -233,12 +232,12 @@ func (s *Shard) GroupPresence(key string) Presence {
 // Expect takes in an instance that was there before this process began, as far as its
 // caller remembers, so that its absence from the first listing is seen as one.
 func (s *Shard) Expect(id, group, providerURI string) {
-	if _, deleted := s.tombstones[id]; deleted || s.instances[id] != nil {
+	if _, deleted := s.tombstones[id]; deleted || s.instances.byID[id] != nil {
 		return
 	}
-	s.instances[id] = &entry[*nstancev1.InstanceStatus]{said: &nstancev1.InstanceStatus{
+	s.instances.put(id, &entry[*nstancev1.InstanceStatus]{said: &nstancev1.InstanceStatus{
 		InstanceId: id, Group: group, ProviderUri: providerURI, Tenant: s.tenant, Status: StatusUnknown,
-	}}
+	}})
 }
 
 // Connected notes a new connection to the leader of that term. What is known stays; what
@@ -294,19 +293,4 @@ func (s *Shard) foreign(tenant, what string) []Change {
 		return nil
 	}
 	return []Change{{Kind: Foreign, Why: what + " of another tenant"}}
-}
-
-func sorted[T any](all map[string]*entry[T], want func(T) bool) []T {
-	var keys []string
-	for key, e := range all {
-		if want(e.said) {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	var said []T
-	for _, key := range keys {
-		said = append(said, all[key].said)
-	}
-	return said
 }
