@@ -21,8 +21,12 @@ import (
 // MaxWait is how long a size is waited for, and how long a status or an event waits at most.
 const MaxWait = 10 * time.Second
 
-// AskAgain is after how long a controller asks again whether it may write.
-const AskAgain = time.Second
+// How long a controller waits before it asks again whether it may write: PerSize for each size that has not been sent, as
+// long as a busy API server takes for one, and at least AskAgain. More questions would take the processor from the sizes.
+const (
+	AskAgain = time.Second
+	PerSize  = 10 * time.Millisecond
+)
 
 // Object names an object: one that a size has to pass, or one whose status waits. [Pool],
 // [ShardGroup] and [Machine] make them.
@@ -98,12 +102,13 @@ func (s *Sizes) Defer(o Object) time.Duration {
 	if !known || now.Sub(since) >= 2*MaxWait { // nobody asked again at the time: what waits now is another status
 		since = now
 	}
-	if !s.busy(now) || now.Sub(since) >= MaxWait {
+	waited := now.Sub(since)
+	if !s.busy(now) || waited >= MaxWait {
 		delete(s.deferred, o)
 		return 0
 	}
 	s.deferred[o] = since
-	return AskAgain
+	return min(max(AskAgain, time.Duration(len(s.unsent))*PerSize), MaxWait-waited)
 }
 
 // busy is whether there are sizes that are waited for.

@@ -3,6 +3,7 @@ package unsent_test
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,13 @@ var (
 	another = unsent.ShardGroup(key("jobs--a"))
 )
 
+// add notes the sizes of so many pools.
+func add(s *unsent.Sizes, n int) {
+	for i := range n {
+		s.Add(unsent.Pool(key(strconv.Itoa(i))), 1)
+	}
+}
+
 func TestDefer(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -32,6 +40,9 @@ func TestDefer(t *testing.T) {
 		{"an older one has been sent", func(s *unsent.Sizes) { s.Add(web, 2); s.Done(web, 1) }, unsent.AskAgain},
 		{"it is added twice, and sent", func(s *unsent.Sizes) { s.Add(web, 3); s.Add(web, 2); s.Done(web, 3) }, 0},
 		{"one of two has been sent", func(s *unsent.Sizes) { s.Add(web, 1); s.Add(pool, 1); s.Done(web, 1) }, unsent.AskAgain},
+		{"there are as many as are sent in the pause", func(s *unsent.Sizes) { add(s, int(unsent.AskAgain/unsent.PerSize)) }, unsent.AskAgain},
+		{"there are more", func(s *unsent.Sizes) { add(s, 200) }, 200 * unsent.PerSize},
+		{"there are more than are waited for", func(s *unsent.Sizes) { add(s, 5000) }, unsent.MaxWait},
 		{"it takes too long", func(s *unsent.Sizes) { s.Add(web, 2); time.Sleep(unsent.MaxWait) }, 0},
 		{"another one takes too long", func(s *unsent.Sizes) {
 			s.Add(web, 2)
