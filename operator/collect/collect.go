@@ -24,7 +24,7 @@ import (
 const (
 	Soon  = 250 * time.Millisecond // by those who act
 	Later = 2 * time.Second        // by those who write down how things stand
-	Last  = 5 * time.Second        // by those who add all of a shard up
+	Last  = 10 * time.Second       // by those who add all of a shard up
 )
 
 // Events returns a handler that asks for what h asks for, delay later. What was there before the

@@ -45,7 +45,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub) err
 		Watches(&infrav1.NstanceMachinePool{}, all, builder.WithPredicates(knownChanged())).
 		Watches(&infrav1.NstanceCluster{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(first).
-		WatchesRawSource(news.Source(collect.Soon, groups)).
+		WatchesRawSource(news.Source(collect.Later, groups)).
 		Complete(status.RequeueConflicts(r))
 }
 
