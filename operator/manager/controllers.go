@@ -42,10 +42,7 @@ func (p *process) external() (*workloadCluster, error) {
 	c := kubeconfig.ClientConfig(p.settings.WorkloadEndpoint, &g.transport, p.api)
 	c.Wrap(drain.AskOnce)
 	workload, err := cluster.New(c, func(o *cluster.Options) {
-		o.Scheme, o.Cache = p.mgr.GetScheme(), caches{p.settings, p.cluster}.options("")
-		if p.settings.Demand.Enabled {
-			o.MapperProvider = objects.Mapper
-		}
+		o.Scheme, o.MapperProvider, o.Cache = p.mgr.GetScheme(), objects.Mapper, caches{p.settings, p.cluster}.options("")
 	})
 	if err != nil {
 		return nil, fmt.Errorf("client of the workload cluster: %w", err)

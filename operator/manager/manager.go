@@ -58,6 +58,7 @@ func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, c
 	timeout := shutdownTimeout
 	o := ctrl.Options{
 		Scheme:                        scheme,
+		MapperProvider:                objects.Mapper,
 		Cache:                         caches{s, cluster}.options(s.WatchFilter),
 		NewClient:                     newClient(s.WatchFilter),
 		LeaderElection:                s.LeaderElect,
@@ -69,9 +70,6 @@ func managerOptions(s config.Settings, cluster string, scheme *runtime.Scheme, c
 		Metrics:                       program.Metrics(s),
 		GracefulShutdownTimeout:       &timeout,
 		Controller:                    program.Controllers(s),
-	}
-	if s.Demand.Enabled {
-		o.MapperProvider = objects.Mapper
 	}
 	if s.Webhooks {
 		server := webhook.Options{Port: s.WebhookPort, CertDir: s.WebhookCertDir, TLSOpts: []func(*tls.Config){program.RequireTLS13}}

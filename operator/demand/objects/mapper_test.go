@@ -45,3 +45,39 @@ func TestKindsThatAreKnown(t *testing.T) {
 		t.Error("a kind that is not known is mapped without an API server")
 	}
 }
+
+// counted says how often it is asked.
+type counted struct {
+	meta.RESTMapper
+	asked int
+}
+
+func (c *counted) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	c.asked++
+	return c.RESTMapper.RESTMapping(kind, versions...)
+}
+
+// A kind is asked for until there is one, and then not again.
+func TestKindsAreRemembered(t *testing.T) {
+	installed := meta.NewDefaultRESTMapper(nil)
+	from := &counted{RESTMapper: installed}
+	m := &remembered{RESTMapper: from, known: known()}
+	kind := demandv1.GroupVersion.WithKind("UpcomingNodeList")
+	for range 2 {
+		if _, err := m.RESTMapping(kind.GroupKind(), kind.Version); !meta.IsNoMatchError(err) {
+			t.Fatalf("error %v of a kind that is not installed", err)
+		}
+	}
+	installed.Add(kind, meta.RESTScopeRoot)
+	for range 3 {
+		if got, err := m.RESTMapping(kind.GroupKind(), kind.Version); err != nil || got.Scope != meta.RESTScopeRoot {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	if from.asked != 3 {
+		t.Errorf("asked %d times, want twice without an answer and once with one", from.asked)
+	}
+	if got, err := m.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: "AnotherList"}, kind.Version); !meta.IsNoMatchError(err) {
+		t.Errorf("another kind: %+v, %v", got, err)
+	}
+}
