@@ -20,7 +20,8 @@ type Source interface {
 }
 
 // Hear has f hear of each object of the kind of one, as it is when it comes or changes, and as
-// it was last when it is gone, until ctx ends. One goroutine calls f, so f may wait, and delays
+// it was last when it is gone, until ctx ends. One that was made again under its name is another one, also where its end
+// was missed. One goroutine calls f, so f may wait, and delays
 // nobody else. The answer says whether f has heard of all objects that were there at first. The
 // error is that of an informer that cannot be had.
 func Hear[O client.Object](ctx context.Context, from Source, one O, f func(o O, gone bool)) (toolscache.InformerSynced, error) {
@@ -37,11 +38,24 @@ func Hear[O client.Object](ctx context.Context, from Source, one O, f func(o O, 
 		}
 	}
 	registration, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { tell(o, false) }, UpdateFunc: func(_, o any) { tell(o, false) }, DeleteFunc: func(o any) { tell(o, true) },
+		AddFunc: func(o any) { tell(o, false) }, DeleteFunc: func(o any) { tell(o, true) },
+		UpdateFunc: func(old, now any) {
+			if another(old, now) { // which the watch has missed
+				tell(old, true)
+			}
+			tell(now, false)
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", one, err)
 	}
 	context.AfterFunc(ctx, func() { _ = informer.RemoveEventHandler(registration) })
 	return registration.HasSynced, nil
+}
+
+// another reports whether two objects of one name are different ones.
+func another(a, b any) bool {
+	one, ok1 := a.(client.Object)
+	other, ok2 := b.(client.Object)
+	return ok1 && ok2 && one.GetUID() != other.GetUID()
 }

@@ -57,7 +57,10 @@ func TestHear(t *testing.T) {
 		s.Delete(node("went"))
 		s.handler.OnDelete(toolscache.DeletedFinalStateUnknown{Key: "unseen", Obj: node("unseen")}) // its end was missed
 		s.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "of another kind"}})
-		if want := []string{"came", "is", "-went", "-unseen"}; !slices.Equal(heard, want) {
+		before, after := node("again"), node("again")
+		before.UID, after.UID = "1", "2"
+		s.Update(before, after) // the end of the first one was missed
+		if want := []string{"came", "is", "-went", "-unseen", "-again", "again"}; !slices.Equal(heard, want) {
 			t.Errorf("heard of %q, want %q", heard, want)
 		}
 		if synced() {
