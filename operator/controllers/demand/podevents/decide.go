@@ -35,7 +35,7 @@ const mostNamed = 3
 // Observation is what is known of a Pod.
 type Observation struct {
 	Pod *corev1.Pod
-	// Spec is what it asks for; nil: it asks for nothing.
+	// Spec is what it asks for; nil: for nothing, up to now.
 	Spec *demandv1.CapacityRequestSpec
 	// Reported: the shards were told of it.
 	Reported bool
@@ -64,13 +64,16 @@ type Decision struct {
 
 // Decide says what there is to say of a Pod.
 func Decide(o Observation, now time.Time) Decision {
-	if !waits(o.Pod) || o.Spec == nil {
+	if !waits(o.Pod) {
 		return Decision{}
+	}
+	if o.Spec == nil {
+		return Decision{After: Pause}
 	}
 	if wait := early(o.Pod, o.Told, now); wait > 0 {
 		return Decision{After: wait}
 	}
-	return Decision{Event: event(o), After: Pause}
+	return Decision{Event: eventOf(o), After: Pause}
 }
 
 // early is how much too early it is to say anything of a Pod; told is when its last event was sent, zero: there was none.
@@ -86,7 +89,7 @@ func waits(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "")
 }
 
-func event(o Observation) *Event {
+func eventOf(o Observation) *Event {
 	short := shortfall(o.Capacity)
 	switch {
 	case len(o.Upcoming) > 0:

@@ -3,6 +3,7 @@ package podevents
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	"nstance.dev/operator/demand/aggregate"
@@ -81,7 +84,7 @@ func TestDecide(t *testing.T) {
 		"one that has a Node":             {o: with(Observation{Pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "n" })})},
 		"one that is being deleted":       {o: with(Observation{Pod: pod(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })})},
 		"one that has ended":              {o: with(Observation{Pod: pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })})},
-		"one that asks for nothing":       {o: Observation{Pod: pod()}},
+		"one that asks for nothing":       {o: Observation{Pod: pod()}, after: Pause},
 		"a new one":                       {o: with(Observation{Pod: pod(func(p *corev1.Pod) { p.CreationTimestamp.Time = now.Add(-10 * time.Second) })}), after: 20 * time.Second},
 		"one that was spoken of":          {o: with(Observation{Told: now.Add(-time.Minute), Upcoming: upcoming}), after: 4 * time.Minute},
 		"one that was spoken of long ago": {o: with(Observation{Told: now.Add(-5 * time.Minute), Upcoming: upcoming}), event: "Normal MachineUpcoming Launched", after: Pause},
@@ -256,7 +259,7 @@ func TestPodsThatCountByThemselves(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 		}
-		if diff := cmp.Diff([]time.Duration{0, Pause, time.Minute, Pause}, after); diff != "" || len(events.All()) != 2 {
+		if diff := cmp.Diff([]time.Duration{Pause, Pause, time.Minute, Pause}, after); diff != "" || len(events.All()) != 2 {
 			t.Errorf("%s, events %q", diff, events.All())
 		}
 	})
@@ -298,5 +301,51 @@ func TestManyPodsWaitForTheirTurns(t *testing.T) {
 	turns.wait(pod(), now.Add(3*Pause))
 	if len(turns.told)+len(turns.due) != 0 {
 		t.Errorf("%d and %d are remembered", len(turns.told), len(turns.due))
+	}
+}
+
+// added is a queue that notes when requests come.
+type added struct {
+	queue
+	after []time.Duration
+}
+
+func (a *added) AddAfter(_ reconcile.Request, after time.Duration) { a.after = append(a.after, after) }
+
+// A Pod is looked at when there may be something to say of it; what changes while it waits asks for nothing.
+func TestWhenAPodIsLookedAt(t *testing.T) {
+	waiting, placed := pod(), pod(func(p *corev1.Pod) { p.Spec.NodeName = "n" })
+	fresh := pod(func(p *corev1.Pod) { p.CreationTimestamp.Time = now.Add(-10 * time.Second) })
+	a := arrivals{func() time.Time { return now }}
+	for name, tt := range map[string]struct {
+		event func(q queue)
+		want  []time.Duration
+	}{
+		"a new Pod":           {func(q queue) { a.Create(t.Context(), event.TypedCreateEvent[*corev1.Pod]{Object: fresh}, q) }, []time.Duration{20 * time.Second}},
+		"one that waits long": {func(q queue) { a.Create(t.Context(), event.TypedCreateEvent[*corev1.Pod]{Object: waiting}, q) }, []time.Duration{0}},
+		"one that has a Node": {func(q queue) { a.Create(t.Context(), event.TypedCreateEvent[*corev1.Pod]{Object: placed}, q) }, nil},
+		"one that waits still": {func(q queue) {
+			a.Update(t.Context(), event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: fresh, ObjectNew: waiting}, q)
+		}, nil},
+		"one that gets a Node": {func(q queue) {
+			a.Update(t.Context(), event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: waiting, ObjectNew: placed}, q)
+		}, nil},
+		"one that begins to": {func(q queue) {
+			a.Update(t.Context(), event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: placed, ObjectNew: fresh}, q)
+		}, []time.Duration{20 * time.Second}},
+		"one that is gone": {func(q queue) { a.Delete(t.Context(), event.TypedDeleteEvent[*corev1.Pod]{Object: waiting}, q) }, nil},
+	} {
+		var q added
+		if tt.event(&q); !slices.Equal(q.after, tt.want) {
+			t.Errorf("%s: looked at after %v, want %v", name, q.after, tt.want)
+		}
+	}
+	// Those that wait when the operator starts do not come all at once.
+	var q added
+	for range 100 {
+		a.Create(t.Context(), event.TypedCreateEvent[*corev1.Pod]{Object: waiting, IsInInitialList: true}, &q)
+	}
+	if first, last := slices.Min(q.after), slices.Max(q.after); first < 0 || last > Patience+time.Millisecond || last-first < Patience/2 {
+		t.Errorf("looked at after %v to %v", first, last)
 	}
 }

@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
@@ -74,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	o := Observation{Pod: &pod, Told: told}
-	if err := r.observe(ctx, &o); err != nil || o.Spec == nil {
+	if err := r.observe(ctx, &o); err != nil {
 		return ctrl.Result{}, err
 	}
 	d := Decide(o, now)
@@ -136,8 +134,7 @@ func (r *Reconciler) asked(ctx context.Context, o *Observation) error {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, pods cluster.Cluster, o controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("podevents").
-		WatchesRawSource(source.Kind(pods.GetCache(), &corev1.Pod{}, &handler.TypedEnqueueRequestForObject[*corev1.Pod]{},
-			predicate.NewTypedPredicateFuncs(waits))).
+		WatchesRawSource(source.TypedKind[*corev1.Pod](pods.GetCache(), &corev1.Pod{}, arrivals{r.opts.Now})).
 		WithOptions(o).
 		Complete(r)
 	if err != nil {
