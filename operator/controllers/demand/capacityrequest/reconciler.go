@@ -107,11 +107,18 @@ func (r *Reconciler) reconcile(ctx context.Context, name client.ObjectKey) (Deci
 	return d, r.act(ctx, o, d)
 }
 
-// requestOf finds the request of a Pod in the cache: by its UID, for its name says no more than that it was
-// made for a Pod of that name.
+// requestOf finds the request of a Pod in the cache: by its name, or by the UID of the Pod where it has another name.
 func (r *Reconciler) requestOf(ctx context.Context, pod *corev1.Pod) (*demandv1.CapacityRequest, error) {
+	var named demandv1.CapacityRequest
+	err := r.opts.Cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: translate.Name(pod)}, &named)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("capacity request of pod %s: %w", pod.UID, err)
+	}
+	if err == nil && named.Labels[demandv1.LabelOwnedByPod] == string(pod.UID) {
+		return &named, nil
+	}
 	var list demandv1.CapacityRequestList
-	err := r.opts.Cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{byPod: string(pod.UID)})
+	err = r.opts.Cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{byPod: string(pod.UID)})
 	if err != nil {
 		return nil, fmt.Errorf("capacity request of pod %s: %w", pod.UID, err)
 	}

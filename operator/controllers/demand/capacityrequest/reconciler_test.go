@@ -83,6 +83,12 @@ func run(t *testing.T, test func(t *testing.T, w *world)) {
 			},
 		})
 		cache := interceptor.NewClient(w.api, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if _, request := o.(*demandv1.CapacityRequest); request && w.behind {
+					return apierrors.NewNotFound(demandv1.GroupVersion.WithResource("capacityrequests").GroupResource(), key.Name)
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				if _, requests := list.(*demandv1.CapacityRequestList); requests && w.behind {
 					return nil
@@ -220,6 +226,26 @@ func TestAPodOfTheSameNameIsAnotherPod(t *testing.T) {
 		if names := slices.Sorted(maps.Keys(w.requests())); !slices.Equal(names, []string{name, "web-0-9b000000"}) {
 			t.Errorf("requests %v", names)
 		}
+	})
+}
+
+// A request that is not named after its Pod is the Pod's by its label, and one that is named so and made for another
+// Pod is not.
+func TestARequestOfAnotherName(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.create(pod())
+		w.reconcile()
+		made := w.requests()[name]
+		if err := w.api.Delete(t.Context(), &made); err != nil {
+			t.Fatal(err)
+		}
+		other := demandv1.CapacityRequest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: made.Namespace, Name: name, Labels: map[string]string{demandv1.LabelOwnedByPod: "another"}}, Spec: made.Spec,
+		}
+		w.create(&other)
+		made.Name, made.ResourceVersion = "mine", ""
+		w.create(&made)
+		w.expect("there is one for the Pod")
 	})
 }
 

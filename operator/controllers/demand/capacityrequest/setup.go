@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,10 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
+	"nstance.dev/operator/demand/translate"
 	"nstance.dev/operator/demand/volumes"
 )
 
-// The indexes: requests by the UID of their Pod, Pods by the claims that they mount.
+// The indexes: requests that are not named after their Pod by its UID, Pods by the claims that they mount. An entry
+// takes as much memory as a request, and those that are named after their Pod are found without.
 const (
 	byPod   = "ownedByPod"
 	byClaim = "claim"
@@ -40,10 +44,16 @@ type Index struct {
 func Indexes() []Index {
 	return []Index{
 		{&demandv1.CapacityRequest{}, byPod, func(o client.Object) []string {
-			if uid := o.GetLabels()[demandv1.LabelOwnedByPod]; uid != "" {
-				return []string{uid}
+			uid := types.UID(o.GetLabels()[demandv1.LabelOwnedByPod])
+			if uid == "" {
+				return nil
 			}
-			return nil
+			for _, owner := range o.GetOwnerReferences() {
+				if owner.UID == uid && o.GetName() == translate.Name(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: owner.Name, UID: uid}}) {
+					return nil
+				}
+			}
+			return []string{string(uid)}
 		}},
 		{&corev1.Pod{}, byClaim, func(o client.Object) []string {
 			if pod, ok := o.(*corev1.Pod); ok {
