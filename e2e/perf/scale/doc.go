@@ -29,7 +29,8 @@
 // A scale begins when the request to the scale subresource of a MachinePool is sent, as
 // kubectl sends it, and ends when the last of the shards that get more has received its
 // UpsertGroup; then its instance runs, and a watch sees its NstanceMachine. Half of the pools are scaled by one, one after another; the others by three,
-// so that each shard gets one, 20 at once; and then all by one, at once. A drain begins when
+// so that each shard gets one, 20 at once; and then all by one, at once, three times, of which the
+// median counts. A drain begins when
 // a shard decides that a machine goes, and ends when a watch of the API server shows its
 // Node as unschedulable: one after another, and many at once. What happens at once waits
 // above all for an API server that shares two cores with everybody: it is compared with the

@@ -14,6 +14,7 @@ import (
 const (
 	inTurn     = 100 // pools that are scaled one after another, and others in bursts
 	burst      = 20  // pools that are scaled together
+	allTimes   = 3   // how often all pools are
 	drained    = 50  // Nodes whose machines go, one after another and together
 	quietFor   = time.Minute
 	scrapeTime = 30 * time.Second // how often metrics are read while it is quiet
@@ -53,17 +54,14 @@ func (w *world) scales(o *operator) []bench.Row {
 	floor := w.bare(shardGroups, namespace, min(burst, half)*len(shards))
 	w.rest(o)
 	some := w.scaleInBursts(o, w.pools[half:2*half], len(shards))
-	floorOfAll := w.bare(shardGroups, namespace, len(w.pools))
-	w.rest(o)
-	all := w.scale(w.pools, 1)
-	w.rest(o)
+	all := w.scaleAll(o)
 	shown := w.appearInTurn(o, w.pools[:half])
 	w.rest(o)
 	return []bench.Row{
 		delayRow("scale to UpsertGroup, by 1, one pool after another", one, scaleGoal),
 		delayRow("running to NstanceMachine with provider id", shown, appearGoal),
 		againstBare(delayRow(fmt.Sprintf("scale to UpsertGroup, by %d, %d pools at once", len(shards), min(burst, half)), some, scaleGoal), floor),
-		againstBare(delayRow(fmt.Sprintf("scale to UpsertGroup, by 1, all %d pools at once", len(all)), all, scaleGoal), floorOfAll),
+		all,
 	}
 }
 

@@ -120,3 +120,19 @@ func TestDelaysAreThoseOfTheLastShard(t *testing.T) {
 		t.Errorf("last at %v", at)
 	}
 }
+
+func TestMedian(t *testing.T) {
+	row := func(ours float64) bench.Row { return promise("", "s", ours, 2) }
+	for _, test := range []struct {
+		of   []float64
+		want float64
+	}{{[]float64{7}, 7}, {[]float64{3, 1}, 3}, {[]float64{9, 1, 4}, 4}} {
+		var rows []bench.Row
+		for _, ours := range test.of {
+			rows = append(rows, row(ours))
+		}
+		if got := median(rows).Ours; got != test.want {
+			t.Errorf("the median of %v is %v, want %v", test.of, got, test.want)
+		}
+	}
+}

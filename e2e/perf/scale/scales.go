@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"nstance.dev/e2e/perf/bench"
 	"nstance.dev/operator/shards/shardtest"
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
@@ -153,4 +154,21 @@ func (w *world) scaleInBursts(o *operator, pools []Pool, by int) []time.Duration
 		w.rest(o)
 	}
 	return delays
+}
+
+// scaleAll makes all pools larger by one at once, several times, each time after as many bare writes as it
+// takes, and returns the row of the median.
+func (w *world) scaleAll(o *operator) bench.Row {
+	w.t.Helper()
+	name := fmt.Sprintf("scale to UpsertGroup, by 1, all %d pools at once, median of %d times", len(w.pools), allTimes)
+	var rows []bench.Row
+	for range allTimes {
+		floor := w.bare(shardGroups, namespace, len(w.pools))
+		w.rest(o)
+		row := againstBare(delayRow(name, w.scale(w.pools, 1), scaleGoal), floor)
+		w.rest(o)
+		w.t.Logf("all pools at once: %.2f s, %.2f times the floor", row.Ours, row.Ratio())
+		rows = append(rows, row)
+	}
+	return median(rows)
 }
