@@ -8,10 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"nstance.dev/operator/compact"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/credentials/kubeconfig"
 	"nstance.dev/operator/demand/objects"
@@ -43,8 +45,9 @@ func (c caches) options(filter string) cache.Options {
 			&corev1.ConfigMap{}:             {Transform: keepData(c.settings.ShardsConfigMap, c.settings.CAConfigMap)},
 		},
 	}
+	o.NewInformer = compact.Informers(toolscache.NewSharedIndexInformer)
 	if c.settings.Demand.Enabled {
-		o.NewInformer = objects.Paged(c.settings.Demand.Pods.PageSize)
+		o.NewInformer = compact.Informers(objects.Paged(c.settings.Demand.Pods.PageSize))
 		for of, by := range poddemand.Objects(c.settings.Demand.Pods) {
 			o.ByObject[of] = by
 		}

@@ -20,6 +20,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
+	"nstance.dev/operator/compact"
 	"nstance.dev/operator/config"
 	"nstance.dev/operator/demand/objects"
 	"nstance.dev/operator/demand/penaltyfile"
@@ -114,7 +115,7 @@ func managerOptions(s config.Settings, log *slog.Logger) (ctrl.Options, error) {
 
 // cacheOptions keep what the controller reads, of all namespaces.
 func cacheOptions(s config.DemandPods) cache.Options {
-	o := cache.Options{NewInformer: objects.Paged(s.PageSize), DefaultTransform: cache.TransformStripManagedFields(), ByObject: Objects(s)}
+	o := cache.Options{NewInformer: compact.Informers(objects.Paged(s.PageSize)), DefaultTransform: cache.TransformStripManagedFields(), ByObject: Objects(s)}
 	keep := Keep(s)
 	o.ByObject[&corev1.Pod{}] = cache.ByObject{Transform: func(of any) (any, error) {
 		from, ok := of.(*corev1.Pod)

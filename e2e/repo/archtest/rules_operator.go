@@ -17,6 +17,7 @@ var operatorLayers = []layer{
 	inOperator("unsent"),
 	inOperator("config", "protos/identity"),
 	inOperator("indexes", "api/infrastructure/v1beta1"),
+	inOperator("compact", "api/demand/v1alpha1"),
 	inOperator("capi", "api/infrastructure/v1beta1", "indexes"),
 	inOperator("capi/capacity", "api/infrastructure/v1beta1", "protos/nstance/v1"),
 	inOperator("status"),
@@ -78,7 +79,7 @@ var operatorLayers = []layer{
 	controller("ondemand", "controllers/machine/placement", "protos/identity"),
 	controller("providererror", "nodes", "protos/nstance/v1"),
 	inOperator("controllers/demand/session", "demand/outbound", "demand/states", "shards", "protos/needs", "protos/rollup", "protos/nstance/demand/v1alpha1"),
-	{dir: "operator/poddemand", ours: below([]string{"api/demand/v1alpha1", "backoff", "config", "controllers/demand/capacityrequest", "demand/objects", "demand/penaltyfile", "demand/translate", "metrics", "program"}), tests: append([]string{"operator/testworld/apiserver"}, operatorTests...)},
+	{dir: "operator/poddemand", ours: below([]string{"api/demand/v1alpha1", "backoff", "compact", "config", "controllers/demand/capacityrequest", "demand/objects", "demand/penaltyfile", "demand/translate", "metrics", "program"}), tests: append([]string{"operator/testworld/apiserver"}, operatorTests...)},
 	inOperator("controllers/demand/podevents", "api/demand/v1alpha1", "demand/aggregate", "demand/readback", "demand/translate"),
 	inOperator("controllers/demand/capacityrequest", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "demand/translate", "demand/volumes"),
 	inOperator("controllers/demand/rollup", "api/demand/v1alpha1", "api/infrastructure/v1beta1", "demand/aggregate", "demand/outbound", "demand/split", "demand/tally", "demand/translate",
@@ -109,7 +110,7 @@ var operatorLayers = []layer{
 	inOperator("crds/internal/cmd/gen", "crds/..."),
 	inOperator("pagetest"),
 	inOperator("testworld", "api/controlplane/v1beta1", "api/demand/v1alpha1", "api/hosts/v1alpha1", "api/infrastructure/v1beta1", "crds", "inventory", "shards/..."),
-	inOperator("testworld/apiserver", "api/controlplane/v1beta1", "api/demand/v1alpha1", "api/hosts/v1alpha1", "api/infrastructure/v1beta1", "testworld"),
+	inOperator("testworld/apiserver", "api/controlplane/v1beta1", "api/demand/v1alpha1", "api/hosts/v1alpha1", "api/infrastructure/v1beta1", "compact", "testworld"),
 }
 
 // inOperator is what a package of the operator may import: directories below operator, and

@@ -16,18 +16,20 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"nstance.dev/operator/compact"
 )
 
 // NewCache returns what makes the caches of a manager. By is who they belong to.
 func (s *Server) NewCache(by string) cache.NewCacheFunc {
 	return func(config *rest.Config, o cache.Options) (cache.Cache, error) {
-		o.NewInformer = func(_ toolscache.ListerWatcher, of runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		o.NewInformer = compact.Informers(func(_ toolscache.ListerWatcher, of runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			kind, err := apiutil.GVKForObject(of, s.scheme)
 			if err != nil {
 				panic(err) // the manager has the scheme of the server
 			}
 			return toolscache.NewSharedIndexInformer(&source{s: s, by: by, kind: kind}, of, resync, indexers)
-		}
+		})
 		// The one of client-go counts time across bubbles.
 		o.DefaultWatchErrorHandler = func(context.Context, *toolscache.Reflector, error) {}
 		return cache.New(config, o)

@@ -18,12 +18,12 @@ import (
 func (c *Controller) acknowledge(ctx context.Context, sent map[string]bool) {
 	now := c.opts.Now()
 	for uid, r := range c.pending {
-		id := string(uid)
-		if pod := r.Labels[demandv1.LabelOwnedByPod]; pod != "" {
-			id = pod
+		id := r.pod
+		if id == "" {
+			id = string(uid)
 		}
 		if shard := c.tally.Share(id); sent[shard] {
-			c.acks.add(ctx, r, now)
+			c.acks.add(ctx, uid, r, now)
 		}
 	}
 }
@@ -40,7 +40,8 @@ type acknowledger struct {
 }
 
 type acknowledgement struct {
-	of   *demandv1.CapacityRequest
+	of   request
+	uid  types.UID
 	sent time.Time // its roll-up
 }
 
@@ -49,14 +50,14 @@ func newAcknowledger(o Options) *acknowledger {
 }
 
 // add has a request acknowledged, unless it is being so.
-func (a *acknowledger) add(ctx context.Context, r *demandv1.CapacityRequest, sent time.Time) {
+func (a *acknowledger) add(ctx context.Context, uid types.UID, r request, sent time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.busy[r.UID] {
+	if a.busy[uid] {
 		return
 	}
-	a.busy[r.UID] = true
-	a.queue = append(a.queue, acknowledgement{r, sent})
+	a.busy[uid] = true
+	a.queue = append(a.queue, acknowledgement{r, uid, sent})
 	if a.workers < a.opts.Acknowledgements {
 		a.workers++
 		a.running.Go(func() { a.work(ctx) })
@@ -73,11 +74,11 @@ func (a *acknowledger) work(ctx context.Context) {
 			err := a.patch(ctx, next)
 			a.opts.Observer.acknowledged(a.opts.Now().Sub(next.sent), err)
 			if err != nil {
-				a.opts.Log.DebugContext(ctx, "capacity request not acknowledged; the next roll-up does", "namespace", next.of.Namespace, "request", next.of.Name, "error", err)
+				a.opts.Log.DebugContext(ctx, "capacity request not acknowledged; the next roll-up does", "namespace", next.of.key.Namespace, "request", next.of.key.Name, "error", err)
 			}
 		}
 		a.mu.Lock()
-		delete(a.busy, next.of.UID)
+		delete(a.busy, next.uid)
 		a.mu.Unlock()
 	}
 }
@@ -101,15 +102,15 @@ func (a *acknowledger) patch(ctx context.Context, next acknowledgement) error {
 	status := struct {
 		Status demandv1.CapacityRequestStatus `json:"status"`
 	}{demandv1.CapacityRequestStatus{
-		Phase: demandv1.CapacityRequestAcknowledged, ObservedGeneration: next.of.Generation, AcknowledgedAt: &metav1.Time{Time: a.opts.Now()},
+		Phase: demandv1.CapacityRequestAcknowledged, ObservedGeneration: next.of.generation, AcknowledgedAt: &metav1.Time{Time: a.opts.Now()},
 	}}
 	patch, err := json.Marshal(status)
 	if err != nil {
 		return fmt.Errorf("acknowledge capacity request: %w", err)
 	}
-	to := &demandv1.CapacityRequest{ObjectMeta: metav1.ObjectMeta{Namespace: next.of.Namespace, Name: next.of.Name}}
+	to := &demandv1.CapacityRequest{ObjectMeta: metav1.ObjectMeta{Namespace: next.of.key.Namespace, Name: next.of.key.Name}}
 	if err := a.opts.Writer.Status().Patch(ctx, to, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("acknowledge capacity request %s/%s: %w", next.of.Namespace, next.of.Name, err)
+		return fmt.Errorf("acknowledge capacity request %s/%s: %w", next.of.key.Namespace, next.of.key.Name, err)
 	}
 	return nil
 }

@@ -35,9 +35,10 @@ type Controller struct {
 	paces     map[string]*pace // of shards with a session
 	nodes     map[string]*corev1.Node
 	upcoming  map[string]*demandv1.UpcomingNode
-	claims    map[client.ObjectKey]map[types.UID]*corev1.Pod // Pods by the claims that they mount
+	pods      map[types.UID]client.ObjectKey
+	claims    map[client.ObjectKey]map[types.UID]struct{} // Pods by the claims that they mount
 	mounted   map[types.UID][]client.ObjectKey
-	pending   map[types.UID]*demandv1.CapacityRequest // that are not acknowledged
+	pending   map[types.UID]request // that are not acknowledged
 	overheads []needs.Overhead
 	placed    bool // which Nodes are whose is known as of now
 	checked   time.Time
@@ -57,8 +58,8 @@ func New(o Options) *Controller {
 	}
 	return &Controller{
 		opts: o, inbox: newInbox(), acks: newAcknowledger(o), tally: tally.New(o.Tally), paces: map[string]*pace{},
-		nodes: map[string]*corev1.Node{}, upcoming: map[string]*demandv1.UpcomingNode{}, claims: map[client.ObjectKey]map[types.UID]*corev1.Pod{},
-		mounted: map[types.UID][]client.ObjectKey{}, pending: map[types.UID]*demandv1.CapacityRequest{},
+		nodes: map[string]*corev1.Node{}, upcoming: map[string]*demandv1.UpcomingNode{}, pods: map[types.UID]client.ObjectKey{},
+		claims: map[client.ObjectKey]map[types.UID]struct{}{}, mounted: map[types.UID][]client.ObjectKey{}, pending: map[types.UID]request{},
 	}
 }
 

@@ -9,7 +9,8 @@
 // Nothing is sent before everything was listed, nor to a shard whose machines are not known yet:
 // a roll-up replaces the one before, so one that is made of a part of the cluster would give
 // machines back that are needed. One goroutine, that of [Controller.Run], does all of it; what
-// is heard of waits for it as the newest state of each object.
+// is heard of waits for it: of Pods and requests, of which there may be very many, that there is something new, and
+// of others the newest state.
 //
 // What is left to others: CapacityRequests themselves, sessions, and what shards answer but for
 // what decides where pending Pods go.

@@ -11,7 +11,7 @@ import (
 	demandpb "nstance.dev/protos/nstance/demand/v1alpha1"
 )
 
-// inbox holds the newest state of each object that was heard of and not looked at yet, and what
+// inbox holds the newest state of each object that was heard of and not looked at yet, or its name, and what
 // sessions have said. It is safe for concurrent use.
 type inbox struct {
 	wake chan struct{} // holds one token while something waits
@@ -22,8 +22,8 @@ type inbox struct {
 
 // news is what was heard of.
 type news struct {
-	pods       map[types.UID]heard[*corev1.Pod]
-	requests   map[types.UID]heard[*demandv1.CapacityRequest]
+	pods       map[types.UID]heard[client.ObjectKey] // there may be very many: they are read one by one
+	requests   map[types.UID]heard[request]          // as are these
 	nodes      map[string]heard[*corev1.Node]
 	upcoming   map[string]heard[*demandv1.UpcomingNode]
 	claims     map[client.ObjectKey]struct{}
@@ -34,10 +34,17 @@ type news struct {
 	offers     []offer
 }
 
-// heard is an object as it was heard of last; gone: it no longer exists.
+// heard is an object as it was heard of last, or its name; gone: it no longer exists.
 type heard[O any] struct {
 	object O
 	gone   bool
+}
+
+// request is which CapacityRequest was heard of, and what an acknowledgement of it needs.
+type request struct {
+	key        client.ObjectKey
+	pod        string // UID of the Pod that it was made for; empty: it stands for itself
+	generation int64  // as it was looked at last
 }
 
 // said is what became of a session, or what a shard said of a roll-up.
@@ -62,7 +69,7 @@ type offer struct {
 
 func newNews() news {
 	return news{
-		pods: map[types.UID]heard[*corev1.Pod]{}, requests: map[types.UID]heard[*demandv1.CapacityRequest]{},
+		pods: map[types.UID]heard[client.ObjectKey]{}, requests: map[types.UID]heard[request]{},
 		nodes: map[string]heard[*corev1.Node]{}, upcoming: map[string]heard[*demandv1.UpcomingNode]{}, claims: map[client.ObjectKey]struct{}{},
 	}
 }
@@ -91,12 +98,14 @@ func (i *inbox) take() news {
 
 // Pod hears of a Pod; gone: it was deleted.
 func (c *Controller) Pod(p *corev1.Pod, gone bool) {
-	c.inbox.put(func(n *news) { n.pods[p.UID] = heard[*corev1.Pod]{p, gone} })
+	c.inbox.put(func(n *news) { n.pods[p.UID] = heard[client.ObjectKey]{client.ObjectKeyFromObject(p), gone} })
 }
 
 // Request hears of a CapacityRequest.
 func (c *Controller) Request(r *demandv1.CapacityRequest, gone bool) {
-	c.inbox.put(func(n *news) { n.requests[r.UID] = heard[*demandv1.CapacityRequest]{r, gone} })
+	c.inbox.put(func(n *news) {
+		n.requests[r.UID] = heard[request]{request{key: client.ObjectKeyFromObject(r), pod: r.Labels[demandv1.LabelOwnedByPod]}, gone}
+	})
 }
 
 // Node hears of a Node.

@@ -26,7 +26,8 @@ type Options struct {
 	// Translation returns how Pods are translated now.
 	Translation func() translate.Options
 
-	// Cache is for claims, volumes, storage classes, Pods and DaemonSets, and for Namespaces once a Pod has to be
+	// Cache is for Pods, CapacityRequests, claims, volumes, storage classes and DaemonSets; it has what was heard of, or
+	// what came after. It is for Namespaces, too, once a Pod has to be
 	// near Pods of those that it selects.
 	Cache client.Reader
 	// Writer acknowledges requests. It has limits of its own.

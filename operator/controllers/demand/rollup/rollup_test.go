@@ -50,6 +50,7 @@ type world struct {
 	t     *testing.T
 	c     *rollup.Controller
 	api   client.WithWatch
+	cache cached
 	began time.Time
 	log   testworld.Log
 
@@ -73,11 +74,12 @@ func run(t *testing.T, change func(*rollup.Options), test func(t *testing.T, w *
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, began: time.Now(), shards: []split.Shard{{ID: "a"}}, unknown: map[string]bool{}, away: map[string]bool{}}
 		w.api = testworld.NewClientBuilder(t).WithStatusSubresource(&demandv1.CapacityRequest{}).Build()
+		w.cache = cached{Reader: w.api, objects: map[client.ObjectKey]client.Object{}}
 		writer := interceptor.NewClient(w.api, interceptor.Funcs{SubResourcePatch: w.patch})
 		o := rollup.Options{
 			Tally: tally.Options{Surcharge: true}, Overheads: true, Interval: 10 * time.Second, Least: time.Second, Acknowledgements: 16,
 			Translation: func() translate.Options { return translate.Options{VolumeTopology: true} },
-			Cache:       w.api, Writer: writer, Log: w.log.Logger(),
+			Cache:       &w.cache, Writer: writer, Log: w.log.Logger(),
 			Shards: func() []split.Shard {
 				w.mu.Lock()
 				defer w.mu.Unlock()
@@ -119,6 +121,68 @@ func run(t *testing.T, change func(*rollup.Options), test func(t *testing.T, w *
 		defer stop()
 		test(t, w)
 	})
+}
+
+// cached is a cache that has the Pods and requests which were heard of, and all else from elsewhere.
+type cached struct {
+	client.Reader
+
+	mu      sync.Mutex
+	broken  error
+	objects map[client.ObjectKey]client.Object // a Pod and a request have different names here
+}
+
+// Get implements [client.Reader].
+func (c *cached) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken != nil {
+		return c.broken
+	}
+	o, there := c.objects[key]
+	switch into := into.(type) {
+	case *corev1.Pod:
+		if p, ok := o.(*corev1.Pod); ok {
+			p.DeepCopyInto(into)
+			return nil
+		}
+	case *demandv1.CapacityRequest:
+		if r, ok := o.(*demandv1.CapacityRequest); ok {
+			r.DeepCopyInto(into)
+			return nil
+		}
+	}
+	if there {
+		return fmt.Errorf("%s is a %T", key, o)
+	}
+	return c.Reader.Get(ctx, key, into, opts...)
+}
+
+// fail has all reads fail, until it gets nil.
+func (c *cached) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = err
+}
+
+func (c *cached) put(o client.Object, gone bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if delete(c.objects, client.ObjectKeyFromObject(o)); !gone {
+		c.objects[client.ObjectKeyFromObject(o)] = o.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it panics
+	}
+}
+
+// pod puts a Pod into the cache, and has the controller hear of it.
+func (w *world) pod(p *corev1.Pod, gone bool) {
+	w.cache.put(p, gone)
+	w.c.Pod(p, gone)
+}
+
+// request does that with a request.
+func (w *world) request(r *demandv1.CapacityRequest, gone bool) {
+	w.cache.put(r, gone)
+	w.c.Request(r, gone)
 }
 
 func (w *world) send(shard string, rows []*needs.Row, overheads []needs.Overhead) bool {
@@ -237,7 +301,7 @@ func node(name, providerID string) *corev1.Node {
 // changes, at the latest a second after the first.
 func TestWhenRollupsAreSent(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
-		w.c.Pod(pod("p", 2), false)
+		w.pod(pod("p", 2), false)
 		w.after(time.Minute)
 		if all := w.take(); len(all) > 0 {
 			t.Errorf("sent without a session: %+v", all)
@@ -249,14 +313,14 @@ func TestWhenRollupsAreSent(t *testing.T) {
 			t.Errorf("sent %+v, want %+v", all, want)
 		}
 		for i := range 8 {
-			w.c.Pod(pod(fmt.Sprint("q", i), 1), false)
+			w.pod(pod(fmt.Sprint("q", i), 1), false)
 			w.after(100 * time.Millisecond)
 		}
 		w.after(200 * time.Millisecond)
 		if all := w.take(); len(all) != 1 || all[0].cores != 10 || all[0].at != 81900*time.Millisecond {
 			t.Errorf("after changes: %+v", all)
 		}
-		w.c.Pod(pod("p", 2), false) // nothing new
+		w.pod(pod("p", 2), false) // nothing new
 		w.after(5 * time.Second)
 		if all := w.take(); len(all) > 0 {
 			t.Errorf("sent for nothing: %+v", all)
@@ -356,10 +420,10 @@ func TestForeignNodes(t *testing.T) {
 		w.c.UpcomingNode(&demandv1.UpcomingNode{
 			ObjectMeta: metav1.ObjectMeta{Name: "m3"}, Spec: demandv1.UpcomingNodeSpec{MachineID: "m3", Shard: "a"}, Status: demandv1.UpcomingNodeStatus{ProviderID: "fake:///3"},
 		}, false)
-		w.c.Pod(pod("p1", 1, on("foreign")), false)
-		w.c.Pod(pod("p2", 2, on("listed")), false)
-		w.c.Pod(pod("p3", 4, on("upcoming")), false)
-		w.c.Pod(pod("p4", 8), false)
+		w.pod(pod("p1", 1, on("foreign")), false)
+		w.pod(pod("p2", 2, on("listed")), false)
+		w.pod(pod("p3", 4, on("upcoming")), false)
+		w.pod(pod("p4", 8), false)
 		w.after(2 * time.Second)
 		w.last("at first", 14)
 		set(w, func() {
@@ -394,10 +458,10 @@ func TestDaemonSets(t *testing.T) {
 		w.take()
 		w.c.DaemonSets()
 		controller := true
-		w.c.Pod(pod("agent-1", 1, func(p *corev1.Pod) {
+		w.pod(pod("agent-1", 1, func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: &controller}}
 		}), false)
-		w.c.Pod(pod("done", 1, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), false)
+		w.pod(pod("done", 1, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), false)
 		w.after(2 * time.Second)
 		if all := w.take(); len(all) != 1 || all[0].cores != 0 || all[0].overheads != 1 {
 			t.Errorf("sent %+v, want one roll-up with one overhead", all)
@@ -416,8 +480,8 @@ func TestAcknowledge(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
 		p := pod("p", 1)
 		r := w.requestOf(p)
-		w.c.Pod(p, false)
-		w.c.Request(r, false)
+		w.pod(p, false)
+		w.request(r, false)
 		w.after(time.Second)
 		if got := w.patched(); len(got) > 0 {
 			t.Errorf("acknowledged without a roll-up: %q", got)
@@ -446,14 +510,14 @@ func TestAcknowledge(t *testing.T) {
 		if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(r), &now); err != nil {
 			t.Fatal(err)
 		}
-		w.c.Request(&now, false)
+		w.request(&now, false)
 		w.after(30 * time.Second)
 		if got := w.patched(); len(got) > 0 {
 			t.Errorf("acknowledged twice: %q", got)
 		}
 		w.log.Take()
 		set(w, func() { w.fail = apierrors.NewNotFound(schema.GroupResource{}, "p") })
-		w.c.Request(w.requestOf(pod("gone", 1)), false)
+		w.request(w.requestOf(pod("gone", 1)), false)
 		w.after(2 * time.Second)
 		if log := w.log.Take(); len(w.patched()) != 1 || log != "" {
 			t.Errorf("a request that is gone: %s", log)
@@ -478,8 +542,8 @@ func TestAcknowledgementsAreBounded(t *testing.T) {
 		w.block = block
 		for i := range 100 {
 			p := pod(fmt.Sprint("p", i), 1)
-			w.c.Pod(p, false)
-			w.c.Request(w.requestOf(p), false)
+			w.pod(p, false)
+			w.request(w.requestOf(p), false)
 		}
 		w.c.Opened("a")
 		w.after(25 * time.Second)
@@ -501,8 +565,8 @@ func TestShardsWithoutSession(t *testing.T) {
 		w.shards = []split.Shard{{ID: "a", Zone: "za"}, {ID: "b", Zone: "zb"}}
 		for _, zone := range []string{"za", "zb"} {
 			p := pod("p-"+zone, 1, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone} })
-			w.c.Pod(p, false)
-			w.c.Request(w.requestOf(p), false)
+			w.pod(p, false)
+			w.request(w.requestOf(p), false)
 		}
 		w.c.Opened("a")
 		w.after(time.Second)
@@ -524,7 +588,7 @@ func TestClaims(t *testing.T) {
 		w.shards = []split.Shard{{ID: "a", Zone: "za"}, {ID: "b", Zone: "zb"}}
 		w.c.Opened("a")
 		w.c.Opened("b")
-		w.c.Pod(pod("p", 1, func(p *corev1.Pod) {
+		w.pod(pod("p", 1, func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}}
 		}), false)
 		w.after(2 * time.Second)
@@ -568,7 +632,7 @@ func TestClaims(t *testing.T) {
 func TestStuck(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
 		w.c.Opened("a")
-		w.c.Pod(pod("p", 1, func(p *corev1.Pod) {
+		w.pod(pod("p", 1, func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{
 				Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.Now(),
 			}}
@@ -591,7 +655,7 @@ func TestStuck(t *testing.T) {
 func TestFullCheck(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
 		for i := range 2000 {
-			w.c.Pod(pod(fmt.Sprint("p", i), int64(1+i%7)), false)
+			w.pod(pod(fmt.Sprint("p", i), int64(1+i%7)), false)
 		}
 		w.c.Opened("a")
 		w.after(11 * time.Minute)
@@ -641,7 +705,9 @@ func goesNear(t *testing.T, shards []split.Shard, zone split.Shard, term corev1.
 			n := node("n-"+s.ID, "p://"+s.ID)
 			n.Labels[corev1.LabelTopologyZone] = s.Zone
 			w.c.Node(n, false)
-			w.machines = append(w.machines, rollup.Machine{Shard: s.ID, Instance: nodes.Instance{ID: "i-" + s.ID, ProviderURI: "p://" + s.ID}})
+			set(w, func() {
+				w.machines = append(w.machines, rollup.Machine{Shard: s.ID, Instance: nodes.Instance{ID: "i-" + s.ID, ProviderURI: "p://" + s.ID}})
+			})
 			w.c.Opened(s.ID)
 		}
 		database := pod("db", 1, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "db"} })
@@ -654,9 +720,9 @@ func goesNear(t *testing.T, shards []split.Shard, zone split.Shard, term corev1.
 				t.Fatal(err)
 			}
 		}
-		w.c.Pod(database, false)
+		w.pod(database, false)
 		term.TopologyKey = corev1.LabelTopologyZone
-		w.c.Pod(pod("web", 7, func(p *corev1.Pod) {
+		w.pod(pod("web", 7, func(p *corev1.Pod) {
 			p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term}}}
 		}), false)
 		w.after(time.Minute)
@@ -672,7 +738,7 @@ func goesNear(t *testing.T, shards []split.Shard, zone split.Shard, term corev1.
 		if err := w.api.Create(t.Context(), placed.DeepCopy()); err != nil {
 			t.Fatal(err)
 		}
-		w.c.Pod(placed, false)
+		w.pod(placed, false)
 		w.after(11 * time.Second)
 		want := zone.ID
 		if !finds {
@@ -681,5 +747,34 @@ func goesNear(t *testing.T, shards []split.Shard, zone split.Shard, term corev1.
 		if got := where(); got != want {
 			t.Errorf("the other Pod runs in shard %s, this one counted in %s, and now in %s", zone.ID, before, got)
 		}
+	})
+}
+
+// What was heard of is read when it is looked at: another Pod may have its name by then, and what cannot be read counts
+// as it did.
+func TestWhatIsReadIsNotWhatWasHeard(t *testing.T) {
+	run(t, nil, func(t *testing.T, w *world) {
+		w.c.Opened("a")
+		w.pod(pod("p", 2), false)
+		w.after(time.Minute)
+		w.last("a Pod", 2)
+
+		w.cache.fail(errors.New("no such informer"))
+		w.c.Pod(pod("p", 2), false)
+		w.c.TranslationChanged()
+		w.after(time.Minute)
+		w.last("the cache fails", 2)
+		w.cache.fail(nil)
+
+		// It was made again, and the news of that come one by one.
+		again := pod("p", 5, func(p *corev1.Pod) { p.UID = "another" })
+		w.cache.put(again, false)
+		w.c.Pod(pod("p", 2), false)
+		w.after(time.Minute)
+		w.last("the first one has gone", 0)
+		w.c.Pod(again, false)
+		w.c.Pod(pod("p", 2), true)
+		w.after(time.Minute)
+		w.last("the second one is there", 5)
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +29,7 @@ func (c *Controller) take(ctx context.Context, n news) (changed bool) {
 	}
 	options := c.opts.Translation()
 	if n.translate {
-		c.everyPod(ctx, &n)
+		c.everyPod(&n)
 	}
 	if n.classes {
 		for key := range c.claims {
@@ -36,17 +37,15 @@ func (c *Controller) take(ctx context.Context, n news) (changed bool) {
 		}
 	}
 	for key := range n.claims {
-		for uid, pod := range c.claims[key] {
-			if _, newer := n.pods[uid]; !newer {
-				n.pods[uid] = heard[*corev1.Pod]{object: pod}
-			}
+		for uid := range c.claims[key] {
+			c.lookAgain(&n, uid)
 		}
 	}
 	for uid, h := range n.pods {
 		changed = c.pod(ctx, uid, h, options) || changed
 	}
 	for uid, h := range n.requests {
-		changed = c.request(uid, h) || changed
+		changed = c.request(ctx, uid, h) || changed
 	}
 	for name, h := range n.nodes {
 		c.placed = false
@@ -107,26 +106,49 @@ func confidence(c demandpb.Confidence) demandv1.Confidence {
 }
 
 // everyPod has all Pods looked at again.
-func (c *Controller) everyPod(ctx context.Context, n *news) {
-	var pods corev1.PodList
-	if err := c.opts.Cache.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
-		c.opts.Log.WarnContext(ctx, "changed Pods not translated", "error", err)
-		return // the cache ends with the process
-	}
-	for i := range pods.Items {
-		if _, newer := n.pods[pods.Items[i].UID]; !newer {
-			n.pods[pods.Items[i].UID] = heard[*corev1.Pod]{object: &pods.Items[i]}
-		}
+func (c *Controller) everyPod(n *news) {
+	for uid := range c.pods {
+		c.lookAgain(n, uid)
 	}
 }
 
+// lookAgain has a Pod looked at again that was heard of before.
+func (c *Controller) lookAgain(n *news, uid types.UID) {
+	if _, newer := n.pods[uid]; !newer {
+		n.pods[uid] = heard[client.ObjectKey]{object: c.pods[uid]}
+	}
+}
+
+// read reads an object that was heard of from the cache. Nil and false: it is gone, even if its end has not been heard
+// of yet; another one may have its name. After an error nothing is known of it that was not known before.
+func (c *Controller) read(ctx context.Context, key client.ObjectKey, uid types.UID, gone bool, into client.Object) (there bool, err error) {
+	if gone {
+		return false, nil
+	}
+	err = c.opts.Cache.Get(ctx, key, into, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil: // the cache ends with the process
+		c.opts.Log.WarnContext(ctx, "object of demand mode not read", "namespace", key.Namespace, "name", key.Name, "error", err)
+		return false, err
+	}
+	return into.GetUID() == uid, nil
+}
+
 // pod takes in what a Pod is now.
-func (c *Controller) pod(ctx context.Context, uid types.UID, h heard[*corev1.Pod], options translate.Options) bool {
+func (c *Controller) pod(ctx context.Context, uid types.UID, h heard[client.ObjectKey], options translate.Options) bool {
+	pod := &corev1.Pod{}
+	there, err := c.read(ctx, h.object, uid, h.gone, pod)
+	if err != nil {
+		return false
+	}
 	c.unmount(uid)
-	if h.gone {
+	if !there {
+		delete(c.pods, uid)
 		return c.tally.DeletePod(string(uid))
 	}
-	pod := h.object
+	c.pods[uid] = h.object
 	p := tally.Pod{UID: string(uid), Node: pod.Spec.NodeName, Ending: pod.DeletionTimestamp != nil}
 	if _, excluded := translate.Excluded(pod); excluded || translate.Terminal(pod) {
 		p.Nothing = true
@@ -155,9 +177,9 @@ func (c *Controller) volumes(ctx context.Context, pod *corev1.Pod, options trans
 	for _, name := range names {
 		key := client.ObjectKey{Namespace: pod.Namespace, Name: name}
 		if c.claims[key] == nil {
-			c.claims[key] = map[types.UID]*corev1.Pod{}
+			c.claims[key] = map[types.UID]struct{}{}
 		}
-		c.claims[key][pod.UID] = pod
+		c.claims[key][pod.UID] = struct{}{}
 		c.mounted[pod.UID] = append(c.mounted[pod.UID], key)
 	}
 	v, err := volumes.Of(ctx, c.opts.Cache, pod)
@@ -195,15 +217,23 @@ func apart(pod *corev1.Pod) bool {
 }
 
 // request takes in what a request is now.
-func (c *Controller) request(uid types.UID, h heard[*demandv1.CapacityRequest]) bool {
-	r := tally.Request{ID: string(uid), Pod: h.object.Labels[demandv1.LabelOwnedByPod]}
-	if delete(c.pending, uid); h.gone {
+func (c *Controller) request(ctx context.Context, uid types.UID, h heard[request]) bool {
+	object := &demandv1.CapacityRequest{}
+	there, err := c.read(ctx, h.object.key, uid, h.gone, object)
+	if err != nil {
+		return false
+	}
+	delete(c.pending, uid)
+	r := tally.Request{ID: string(uid), Pod: h.object.pod}
+	if !there {
 		return c.tally.DeleteRequest(r)
 	}
-	if phase := h.object.Status.Phase; phase == "" || phase == demandv1.CapacityRequestPending {
+	r.Pod = object.Labels[demandv1.LabelOwnedByPod]
+	if phase := object.Status.Phase; phase == "" || phase == demandv1.CapacityRequestPending {
+		h.object.pod, h.object.generation = r.Pod, object.Generation
 		c.pending[uid] = h.object
 	}
-	r.Spec = &h.object.Spec
+	r.Spec = &object.Spec
 	return c.tally.SetRequest(r)
 }
 
