@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,6 +17,7 @@ import (
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
 	"nstance.dev/operator/collect"
+	"nstance.dev/operator/indexes"
 	"nstance.dev/operator/inventory"
 	"nstance.dev/operator/status"
 )
@@ -37,6 +39,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub) err
 		}
 		return nil
 	}
+	unknown := func(ctx context.Context, changes []inventory.ShardChange) []reconcile.Request {
+		return groups(ctx, r.unknown(ctx, changes))
+	}
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{one}
 	})
@@ -45,8 +50,21 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, news *inventory.Hub) err
 		Watches(&infrav1.NstanceMachinePool{}, all, builder.WithPredicates(knownChanged())).
 		Watches(&infrav1.NstanceCluster{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(first).
-		WatchesRawSource(news.Source(collect.Later, groups)).
+		WatchesRawSource(news.Source(collect.Later, unknown)).
+		WatchesRawSource(news.Source(collect.Last, groups)).
 		Complete(status.RequeueConflicts(r))
+}
+
+// unknown leaves out the changes of groups that have a pool: such a group changes with each of its instances.
+func (r *Reconciler) unknown(ctx context.Context, changes []inventory.ShardChange) []inventory.ShardChange {
+	return slices.DeleteFunc(slices.Clone(changes), func(c inventory.ShardChange) bool {
+		if c.Kind != inventory.GroupChanged {
+			return false
+		}
+		var pools infrav1.NstanceMachinePoolList
+		err := r.Client.List(ctx, &pools, client.InNamespace(r.Namespace), indexes.OfGroup(c.Group), client.UnsafeDisableDeepCopy)
+		return err == nil && slices.ContainsFunc(pools.Items, func(p infrav1.NstanceMachinePool) bool { return p.Spec.Group == c.Group })
+	})
 }
 
 // knownChanged lets no update of a pool pass that is nothing to an import: most say what

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "nstance.dev/operator/api/infrastructure/v1beta1"
+	"nstance.dev/operator/inventory"
+	"nstance.dev/operator/testworld"
 )
 
 func TestKnownChanged(t *testing.T) {
@@ -41,5 +44,19 @@ func TestKnownChanged(t *testing.T) {
 				t.Errorf("passes: %v, want %v", got, tt.passes)
 			}
 		})
+	}
+}
+
+// Of a group that has its pool only the end is looked at soon.
+func TestUnknown(t *testing.T) {
+	pool := &infrav1.NstanceMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "any"}, Spec: infrav1.NstanceMachinePoolSpec{Group: "web"}}
+	r := &Reconciler{Client: testworld.NewClientBuilder(t).WithObjects(pool).Build(), Namespace: "ns"}
+	change := func(kind inventory.Kind, group string) inventory.ShardChange {
+		return inventory.ShardChange{Shard: "a", Change: inventory.Change{Kind: kind, Group: group}}
+	}
+	gone, other, shard := change(inventory.GroupGone, "web"), change(inventory.GroupChanged, "new"), change(inventory.ShardChanged, "")
+	got := r.unknown(t.Context(), []inventory.ShardChange{change(inventory.GroupChanged, "web"), gone, other, shard})
+	if want := []inventory.ShardChange{gone, other, shard}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -86,7 +86,8 @@ func Setup(mgr ctrl.Manager, workload cluster.Cluster, news *inventory.Hub, o Op
 	}
 	err = builder.ControllerManagedBy(mgr).
 		Named("orphan-nodes"). // as metrics have it
-		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, collect.Events(collect.Soon, handler.TypedEnqueueRequestsFromMapFunc(itself)), inventory.NoHeartbeats())).
+		// That an instance has ended is news of its shard. A Node that comes or changes afterwards is a rare thing.
+		WatchesRawSource(source.Kind(workload.GetCache(), &corev1.Node{}, collect.Events(collect.Later, handler.TypedEnqueueRequestsFromMapFunc(itself)), inventory.NoHeartbeats())).
 		WatchesRawSource(news.Source(collect.Soon, deleter.changed)).
 		WithOptions(each()).
 		Complete(status.RequeueConflicts(deleter))
