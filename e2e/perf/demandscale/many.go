@@ -21,6 +21,7 @@ const (
 	profiles     = 60     // different Pods among the many
 	fillQPS      = "2000" // of an operator that writes CapacityRequests for all of them, and acknowledges them
 	steady       = time.Minute
+	settle       = 30 * time.Second // for the API server, after so many writes
 	fillTime     = 30 * time.Minute
 	progressPods = 10_000 // and progressTime: how often it is said how far it is
 	progressTime = 10 * time.Second
@@ -105,10 +106,11 @@ func (w *world) requested(pods int) {
 	})
 }
 
-// beside starts an operator with its defaults beside so many Pods and measures its first roll-up
-// and its memory.
+// beside starts an operator with its defaults beside so many Pods, some time after they were written, and measures
+// its first roll-up and its memory.
 func (w *world) beside(pods int, source string, memory float64) []bench.Row {
 	w.t.Helper()
+	time.Sleep(settle)
 	began := time.Now()
 	w.StartOperator("--pod-source=" + source)
 	w.atLeast(rowsMetric, profiles)
