@@ -9,8 +9,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// form is how objects of a kind are kept. What is no such object, both functions return as it is. They are safe
-// for concurrent use.
+// form is how objects of a kind are kept: pack returns one as it is kept, and unpack one of those as it was. Both return
+// everything else as it is, and are safe for concurrent use.
 type form struct {
 	pack   func(any) (any, error)
 	unpack func(any) any

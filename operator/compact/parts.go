@@ -7,8 +7,8 @@ import (
 	"weak"
 )
 
-// parts keeps values of which many objects have equal ones, each once, for as long as somebody has it. It is
-// safe for concurrent use.
+// parts keeps one copy of each value that many objects have, for as long as any of them has it. It is safe for
+// concurrent use.
 type parts[T any] struct {
 	mu  sync.Mutex
 	all map[[sha256.Size]byte]weak.Pointer[T]
@@ -16,8 +16,8 @@ type parts[T any] struct {
 
 func newParts[T any]() *parts[T] { return &parts[T]{all: map[[sha256.Size]byte]weak.Pointer[T]{}} }
 
-// of returns the value that is equal to one, which it keeps if there is none; raw is all of the value, in
-// bytes.
+// of returns the copy that is equal to a value, and keeps the value if there is none. raw says all that is in the
+// value: two values are equal if theirs is.
 func (p *parts[T]) of(value T, raw []byte) *T {
 	key := sha256.Sum256(raw)
 	p.mu.Lock()
@@ -32,7 +32,7 @@ func (p *parts[T]) of(value T, raw []byte) *T {
 	return kept
 }
 
-// forget forgets a value that nobody has, unless there is an equal one since.
+// forget drops the entry of a value that no object has any more, unless an equal one has come since.
 func (p *parts[T]) forget(key [sha256.Size]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -52,7 +52,7 @@ var operatorLayers = []layer{
 	inOperator("hosts/opdrain", "api/hosts/v1alpha1", "api/infrastructure/v1beta1", "drain"),
 	inOperator("hosts/orders", "api/hosts/v1alpha1", "hosts/operations"),
 	inOperator("hosts/repave", "api/hosts/v1alpha1", "hosts/inplace", "hosts/operations"),
-	inOperator("demand/objects", "api/demand/v1alpha1"),
+	inOperator("demand/objects", "api/demand/v1alpha1", "compact"),
 	inOperator("demand/penaltyfile", "demand/translate"),
 	inOperator("program", "config"),
 	inOperator("demand/volumes", "demand/translate"),

@@ -46,7 +46,7 @@ func TestKindsThatAreKnown(t *testing.T) {
 	}
 }
 
-// counted says how often it is asked.
+// counted counts the questions that it passes on.
 type counted struct {
 	meta.RESTMapper
 	asked int

@@ -8,14 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
-)
 
-// NewInformer makes an informer, as a cache's options take it.
-type NewInformer = func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer
+	"nstance.dev/operator/compact"
+)
 
 // Paged returns what makes informers that list in pages of that many objects. An API server
 // that can stream a list is asked to do that instead.
-func Paged(size int) NewInformer {
+func Paged(size int) compact.NewInformer {
 	return func(lw toolscache.ListerWatcher, of runtime.Object, resync time.Duration, by toolscache.Indexers) toolscache.SharedIndexInformer {
 		return toolscache.NewSharedIndexInformer(pages{lw, toolscache.ToListerWatcherWithContext(lw), int64(size)}, of, resync, by)
 	}

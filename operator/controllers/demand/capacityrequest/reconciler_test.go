@@ -49,55 +49,8 @@ func run(t *testing.T, test func(t *testing.T, w *world)) {
 			b = b.WithIndex(index.Of, index.Field, index.By)
 		}
 		w.api = b.Build()
-		writer := interceptor.NewClient(w.api, interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-				if err := w.called("create " + o.GetName()); err != nil {
-					return err
-				}
-				made, _ := o.(*demandv1.CapacityRequest)
-				status := made.Status
-				made.Status = demandv1.CapacityRequestStatus{} // as an API server does
-				err := c.Create(ctx, o, opts...)
-				if err != nil {
-					made.Status = status
-				}
-				return err
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-				if err := w.called("patch " + o.GetName()); err != nil {
-					return err
-				}
-				return c.Patch(ctx, o, p, opts...)
-			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-				if err := w.called("patch " + sub + " of " + o.GetName()); err != nil {
-					return err
-				}
-				return c.SubResource(sub).Patch(ctx, o, p, opts...)
-			},
-			DeleteAllOf: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteAllOfOption) error {
-				if err := w.called("delete all"); err != nil {
-					return err
-				}
-				return c.DeleteAllOf(ctx, o, opts...)
-			},
-		})
-		cache := interceptor.NewClient(w.api, interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-				if _, request := o.(*demandv1.CapacityRequest); request && w.behind {
-					return apierrors.NewNotFound(demandv1.GroupVersion.WithResource("capacityrequests").GroupResource(), key.Name)
-				}
-				return c.Get(ctx, key, o, opts...)
-			},
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-				if _, requests := list.(*demandv1.CapacityRequestList); requests && w.behind {
-					return nil
-				}
-				return c.List(ctx, list, opts...)
-			},
-		})
 		w.r = New(Options{
-			Cache: cache, Writer: writer, Events: &w.events, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+			Cache: w.cache(), Writer: w.writer(), Events: &w.events, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
 			Translation: func() translate.Options { return translate.Options{VolumeTopology: true} },
 			Observer: Observer{
 				Reconciled: func(o Outcome) { w.outcomes = append(w.outcomes, o) },
@@ -105,6 +58,61 @@ func run(t *testing.T, test func(t *testing.T, w *world)) {
 			},
 		})
 		test(t, w)
+	})
+}
+
+// writer is the client of the reconciler that writes: each call is noted, and may be made to fail.
+func (w *world) writer() client.Client {
+	return interceptor.NewClient(w.api, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := w.called("create " + o.GetName()); err != nil {
+				return err
+			}
+			made, _ := o.(*demandv1.CapacityRequest)
+			status := made.Status
+			made.Status = demandv1.CapacityRequestStatus{} // as an API server does
+			err := c.Create(ctx, o, opts...)
+			if err != nil {
+				made.Status = status
+			}
+			return err
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := w.called("patch " + o.GetName()); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if err := w.called("patch " + sub + " of " + o.GetName()); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+		DeleteAllOf: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteAllOfOption) error {
+			if err := w.called("delete all"); err != nil {
+				return err
+			}
+			return c.DeleteAllOf(ctx, o, opts...)
+		},
+	})
+}
+
+// cache is what it reads: while it is behind it shows no request.
+func (w *world) cache() client.Client {
+	return interceptor.NewClient(w.api, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, request := o.(*demandv1.CapacityRequest); request && w.behind {
+				return apierrors.NewNotFound(demandv1.GroupVersion.WithResource("capacityrequests").GroupResource(), key.Name)
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, requests := list.(*demandv1.CapacityRequestList); requests && w.behind {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
 	})
 }
 
