@@ -394,8 +394,9 @@ TAGGED      := behaviour,console,demand,fleet,hosts,kind,kube,live,mistakes,oper
 HOSTSTAGGED := hostnodes hostservice hostvm
 
 .PHONY: lint
-lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## Check format, code and wire contract
+lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## Check format, code, requirements of modules and wire contract
 	@unformatted=$$(gofmt -l $(MODULES)); [ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w:"; echo "$$unformatted"; exit 1; }
+	for module in $(MODULES); do (cd $$module && GOWORK=off go list -deps ./... > /dev/null); done
 	go vet $(PACKAGES)
 	go vet -tags $(TAGGED) $$(grep -rlE --include='*.go' '^//go:build .*\b($(subst $(comma),|,$(TAGGED)))\b' $(MODULES) | xargs -n1 dirname | sort -u | sed 's|^|./|')
 	for tag in $(HOSTSTAGGED); do go vet -tags $$tag ./e2e/suite/hosts; done

@@ -119,4 +119,5 @@ require (
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.11.0 // indirect
 	modernc.org/sqlite v1.54.0 // indirect
+	sigs.k8s.io/yaml v1.6.0 // indirect
 )
