@@ -34,7 +34,9 @@ import (
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
 	"nstance.dev/operator/config"
+	"nstance.dev/operator/controllers/demand/capacityrequest"
 	"nstance.dev/operator/demand/penaltyfile"
+	"nstance.dev/operator/demand/translate"
 	"nstance.dev/operator/metrics"
 	"nstance.dev/operator/testworld"
 	"nstance.dev/operator/testworld/apiserver"
@@ -232,6 +234,33 @@ func TestManyPodsAndASlowList(t *testing.T) {
 		w.after(time.Hour)
 		if got := w.called(); !maps.Equal(got, want) {
 			t.Errorf("calls after an hour of nothing %v, want %v", got, want)
+		}
+	})
+}
+
+// What has happened to Pods while no controller ran is made up for after its start: at once for a new one, within half
+// a minute for one that was resized.
+func TestWhatHappenedWhileNoControllerRan(t *testing.T) {
+	run(t, slow{call: time.Millisecond}, nil, func(t *testing.T, w *world) {
+		w.start()
+		resized := pod("resized")
+		w.create(resized)
+		w.after(time.Second)
+		if err := w.end(); err != nil {
+			t.Fatal(err)
+		}
+		resized.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("2")
+		if err := w.user.Update(t.Context(), resized); err != nil {
+			t.Fatal(err)
+		}
+		w.create(pod("another"))
+		w.start()
+		if all := w.after(time.Second); len(all) != 2 {
+			t.Errorf("requests soon after the start: %v", slices.Sorted(maps.Keys(all)))
+		}
+		late := w.after(capacityrequest.Settling)[translate.Name(resized)]
+		if cpu := late.Spec.Resources.Requests[corev1.ResourceCPU]; cpu.String() != "2" {
+			t.Errorf("the resized Pod asks for %s processors", &cpu)
 		}
 	})
 }

@@ -108,9 +108,10 @@ func (r *Reconciler) reconcile(ctx context.Context, name client.ObjectKey) (Deci
 }
 
 // requestOf finds the request of a Pod in the cache: by its name, or by the UID of the Pod where it has another name.
+// Who changes it makes a copy.
 func (r *Reconciler) requestOf(ctx context.Context, pod *corev1.Pod) (*demandv1.CapacityRequest, error) {
 	var named demandv1.CapacityRequest
-	err := r.opts.Cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: translate.Name(pod)}, &named)
+	err := r.opts.Cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: translate.Name(pod)}, &named, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("capacity request of pod %s: %w", pod.UID, err)
 	}
@@ -118,7 +119,7 @@ func (r *Reconciler) requestOf(ctx context.Context, pod *corev1.Pod) (*demandv1.
 		return &named, nil
 	}
 	var list demandv1.CapacityRequestList
-	err = r.opts.Cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{byPod: string(pod.UID)})
+	err = r.opts.Cache.List(ctx, &list, client.InNamespace(pod.Namespace), client.MatchingFields{byPod: string(pod.UID)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("capacity request of pod %s: %w", pod.UID, err)
 	}

@@ -78,7 +78,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, pod
 	}
 	b := builder.ControllerManagedBy(mgr).
 		Named("capacityrequest").
-		WatchesRawSource(source.Kind(pods.GetCache(), &corev1.Pod{}, &handler.TypedEnqueueRequestForObject[*corev1.Pod]{})).
+		WatchesRawSource(source.Kind(pods.GetCache(), &corev1.Pod{}, &arrivals{requested: r.requested})).
 		WatchesRawSource(source.Kind(pods.GetCache(), &demandv1.CapacityRequest{},
 			handler.TypedEnqueueRequestsFromMapFunc(ofRequest), changedByOthers())).
 		WatchesRawSource(source.Channel(changed, handler.TypedEnqueueRequestsFromMapFunc(r.ofClasses))).

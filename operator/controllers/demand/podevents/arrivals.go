@@ -14,8 +14,8 @@ import (
 
 // arrivals has a Pod looked at that begins to wait, once there may be something to say of it. From then on each look
 // says when the next one is, so that changes of a Pod that waits ask for none: there may be a hundred thousand of
-// them, and each has several. Those that wait already when the operator starts are looked at one after another within
-// [Patience], for a queue that has held very many at a time never gets smaller.
+// them, and each has several. Those that wait already when the operator starts are looked at one after another, in the second
+// half of [Patience]: a queue that has held very many at a time never gets smaller, and the first roll-up comes first.
 type arrivals struct{ now func() time.Time }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -27,7 +27,7 @@ func (a arrivals) Create(_ context.Context, e event.TypedCreateEvent[*corev1.Pod
 	}
 	after := early(e.Object, time.Time{}, a.now())
 	if after == 0 && e.IsInInitialList {
-		after = wait.Jitter(time.Millisecond, float64(Patience/time.Millisecond))
+		after = wait.Jitter(Patience/2, 1)
 	}
 	a.add(e.Object, after, q)
 }
