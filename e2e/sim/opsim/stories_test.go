@@ -248,7 +248,7 @@ func TestO12_AMachineForAPod(t *testing.T) {
 // has its taint, and fill it. They stay, so the Pod gets another machine.
 func TestO12_OthersFillTheNodeOfAPod(t *testing.T) {
 	s := tell(t, `
-		seed 4
+		seed 9
 		set length 40m
 		1s guest scale web 1
 		3m guest ask 0 web

@@ -7,7 +7,7 @@
 // more often. Somebody else who keeps changing it is given way to after three repairs.
 //
 // Before a shard is told that something ends, everything is read once more from the API
-// server itself, past the caches. Before it is told a greater size than it has, what the pool
+// server itself, past the caches. Before it is told a greater size than it has, what its MachinePool
 // wants is read there too (wanted.go): the spec may have a size that was taken back while the
 // shard was out of sight.
 //

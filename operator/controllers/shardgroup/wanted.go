@@ -35,14 +35,15 @@ func (p shardGroup) postpone(most int) decision {
 }
 
 // most returns the greatest size that the pool of an object wants of the shard, by what the API server
-// has; false: no pool says a size. Only which MachinePool it is comes from the cache: to list them all for each
-// pool that grows would cost the API server the square of their number.
+// has; false: no pool says a size. What the pool's MachinePool wants is read from the API server itself. Which
+// MachinePool that is, and which shards share it, comes from the cache: it rarely changes, and when a hundred pools
+// grow at once each call to the API server holds up the others.
 func (r *Reconciler) most(ctx context.Context, object *infrav1.NstanceShardGroup) (most int, known bool, err error) {
 	if poolOf(object) == "" {
 		return 0, false, nil
 	}
 	pool, machinePool := &infrav1.NstanceMachinePool{}, &clusterv1.MachinePool{}
-	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: poolOf(object)}, pool); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: poolOf(object)}, pool); err != nil {
 		return 0, false, client.IgnoreNotFound(err)
 	}
 	claims, err := capi.MachinePools(ctx, r.Client, pool)
