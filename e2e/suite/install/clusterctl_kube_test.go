@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,7 +96,10 @@ func TestO18_ThePageByClusterctl(t *testing.T) {
 	if r.prints(t, certificateOf) != certificate {
 		t.Error("the certificate is another one")
 	}
-	if found := refused(t, c, release); len(found) > 0 {
+	// clusterctl takes the rights away before it ends the Pod, which may ask for its Lease in between. The next version
+	// would not lead without them.
+	ofLease := func(call string) bool { return strings.Contains(call, "coordination.k8s.io/leases ") }
+	if found := slices.DeleteFunc(refused(t, c, release), ofLease); len(found) > 0 {
 		t.Errorf("the next version may not: %q", found)
 	}
 

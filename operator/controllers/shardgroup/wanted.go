@@ -36,20 +36,21 @@ func (p shardGroup) postpone(most int) decision {
 
 // most returns the greatest size that the pool of an object wants of the shard, by what the API server
 // has; false: no pool says a size. What the pool's MachinePool wants is read from the API server itself. Which
-// MachinePool that is, and which shards share it, comes from the cache: it rarely changes, and when a hundred pools
-// grow at once each call to the API server holds up the others.
+// MachinePool that is, and which shards share it, comes from the cache, unless that lacks this shard: when a hundred
+// pools grow at once, each call to the API server holds up the others. Where the cache lacks another shard of the
+// pool, the bound is that of the pool without it until the cache has caught up.
 func (r *Reconciler) most(ctx context.Context, object *infrav1.NstanceShardGroup) (most int, known bool, err error) {
 	if poolOf(object) == "" {
 		return 0, false, nil
 	}
-	pool, machinePool := &infrav1.NstanceMachinePool{}, &clusterv1.MachinePool{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: poolOf(object)}, pool); err != nil {
-		return 0, false, client.IgnoreNotFound(err)
+	pool, claims, err := r.claimed(ctx, r.Client, object)
+	if err == nil && pool == nil { // the cache may be behind, and then any size would do
+		pool, claims, err = r.claimed(ctx, r.Live, object)
 	}
-	claims, err := capi.MachinePools(ctx, r.Client, pool)
-	if err != nil || len(claims) == 0 || !slices.Contains(pool.Spec.Shards, object.Spec.Shard) {
+	if err != nil || pool == nil {
 		return 0, false, err
 	}
+	machinePool := &clusterv1.MachinePool{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(claims[0]), machinePool); err != nil {
 		return 0, false, client.IgnoreNotFound(err)
 	}
@@ -80,4 +81,18 @@ func (r *Reconciler) most(ctx context.Context, object *infrav1.NstanceShardGroup
 		wanted.Shards = append(wanted.Shards, s)
 	}
 	return wanted.Most(object.Spec.Shard), true, nil
+}
+
+// claimed returns the pool of an object and the MachinePools that refer to it; no pool: none that has the object's shard
+// is claimed.
+func (r *Reconciler) claimed(ctx context.Context, from client.Reader, object *infrav1.NstanceShardGroup) (*infrav1.NstanceMachinePool, []*clusterv1.MachinePool, error) {
+	pool := &infrav1.NstanceMachinePool{}
+	if err := from.Get(ctx, client.ObjectKey{Namespace: object.Namespace, Name: poolOf(object)}, pool); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	claims, err := capi.MachinePools(ctx, r.Client, pool)
+	if err != nil || len(claims) == 0 || !slices.Contains(pool.Spec.Shards, object.Spec.Shard) {
+		return nil, nil, err
+	}
+	return pool, claims, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -137,6 +138,37 @@ func TestS5_TheSizeThatIsWantedIsNotThatOfTheCache(t *testing.T) {
 			t.Errorf("%d calls", n)
 		}
 	})
+}
+
+// A cache that does not know yet that the shard is one of the pool's, or that there is the pool, allows no size.
+func TestS5_ACacheWithoutTheShardAllowsNoSize(t *testing.T) {
+	for name, read := range map[string]func(*infrav1.NstanceMachinePool) error{
+		"another shard": func(pool *infrav1.NstanceMachinePool) error { pool.Spec.Shards = []string{"b"}; return nil },
+		"no pool": func(pool *infrav1.NstanceMachinePool) error {
+			return apierrors.NewNotFound(infrav1.GroupVersion.WithResource("nstancemachinepools").GroupResource(), pool.Name)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.wants(1)
+				w.r.Client = interceptor.NewClient(w.Client, interceptor.Funcs{
+					Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+						if err := c.Get(ctx, key, o, opts...); err != nil {
+							return err
+						}
+						if pool, ok := o.(*infrav1.NstanceMachinePool); ok {
+							return read(pool)
+						}
+						return nil
+					},
+				})
+				w.mustPass()
+				if n := w.a.Count("UpsertGroup"); n != 0 {
+					t.Errorf("%d calls", n)
+				}
+			})
+		})
+	}
 }
 
 // What the other shards of the pool have leaves less for this one, once they have it.
