@@ -245,7 +245,13 @@ func TestWhatHappenedWhileNoControllerRan(t *testing.T) {
 		w.start()
 		resized := pod("resized")
 		w.create(resized)
-		w.after(time.Second)
+		processors := func(all map[string]demandv1.CapacityRequest) string {
+			cpu := all[translate.Name(resized)].Spec.Resources.Requests[corev1.ResourceCPU]
+			return cpu.String()
+		}
+		if cpu := processors(w.after(time.Second)); cpu != "1" {
+			t.Errorf("the Pod asks for %s processors", cpu)
+		}
 		if err := w.end(); err != nil {
 			t.Fatal(err)
 		}
@@ -255,12 +261,11 @@ func TestWhatHappenedWhileNoControllerRan(t *testing.T) {
 		}
 		w.create(pod("another"))
 		w.start()
-		if all := w.after(time.Second); len(all) != 2 {
-			t.Errorf("requests soon after the start: %v", slices.Sorted(maps.Keys(all)))
+		if all := w.after(time.Second); len(all) != 2 || processors(all) != "1" {
+			t.Errorf("soon after the start the resized Pod asks for %s processors; requests %v", processors(all), slices.Sorted(maps.Keys(all)))
 		}
-		late := w.after(capacityrequest.Settling)[translate.Name(resized)]
-		if cpu := late.Spec.Resources.Requests[corev1.ResourceCPU]; cpu.String() != "2" {
-			t.Errorf("the resized Pod asks for %s processors", &cpu)
+		if cpu := processors(w.after(capacityrequest.Settling)); cpu != "2" {
+			t.Errorf("the resized Pod asks for %s processors", cpu)
 		}
 	})
 }

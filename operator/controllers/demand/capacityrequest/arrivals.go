@@ -20,8 +20,8 @@ const Settling = 30 * time.Second
 
 // arrivals has each Pod looked at that comes, changes or goes. One that was there before the start and has its
 // request is looked at some time in the second half of [Settling]: most of them ask for what they asked for before,
-// there may be a hundred thousand, and the first roll-up waits for the same processor. That a Pod was resized in
-// between is seen so late; that it has ended, or has no request, is seen at once.
+// there may be a hundred thousand, and the first roll-up waits for the same processor. What has changed of a
+// Pod, its volumes or its penalties in between is seen so late; that it has ended, or has no request, is seen at once.
 type arrivals struct {
 	handler.TypedEnqueueRequestForObject[*corev1.Pod]
 

@@ -10,8 +10,8 @@
 // later is another Pod with another request. Requests without the label nstance.dev/owned-by-pod are somebody
 // else's and are left alone.
 //
-// After a start, Pods without a request and those that have ended come first; whether the request of each other Pod still
-// says what that asks for is looked at within [Settling].
+// After a start, Pods without a request and those that have ended come first. The requests of all others are compared
+// with their Pods within [Settling].
 //
 // What becomes of the requests (roll-ups, acknowledgement, machines) is left to others.
 //

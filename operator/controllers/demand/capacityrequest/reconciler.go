@@ -108,7 +108,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name client.ObjectKey) (Deci
 }
 
 // requestOf finds the request of a Pod in the cache: by its name, or by the UID of the Pod where it has another name.
-// Who changes it makes a copy.
+// It shares memory with others: who changes it makes a copy.
 func (r *Reconciler) requestOf(ctx context.Context, pod *corev1.Pod) (*demandv1.CapacityRequest, error) {
 	var named demandv1.CapacityRequest
 	err := r.opts.Cache.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: translate.Name(pod)}, &named, client.UnsafeDisableDeepCopy)
