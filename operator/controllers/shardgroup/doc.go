@@ -7,9 +7,9 @@
 // more often. Somebody else who keeps changing it is given way to after three repairs.
 //
 // Before a shard is told that something ends, everything is read once more from the API
-// server itself, past the caches. Before it is told a greater size than it has, what its MachinePool
-// wants is read there too (wanted.go): the spec may have a size that was taken back while the
-// shard was out of sight.
+// server itself, past the caches. Before it is told a greater size than it has, what the
+// MachinePool of the group wants is read there too (wanted.go): the spec may have a size that was
+// taken back while the shard was out of sight.
 //
 // What the server is told is never less than what is there on purpose: instances that are
 // retiring count until they are gone. What a server does not answer for stays as it was

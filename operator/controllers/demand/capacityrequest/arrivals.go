@@ -15,7 +15,7 @@ import (
 	"nstance.dev/operator/demand/translate"
 )
 
-// Settling is how long after a start it takes until each Pod was looked at that has its request already.
+// Settling is within what time after the first list of Pods each is looked at that has its request already.
 const Settling = 30 * time.Second
 
 // arrivals has each Pod looked at that comes, changes or goes. One that was there before the start and has its

@@ -14,8 +14,8 @@ import (
 
 // arrivals has a Pod looked at that begins to wait, once there may be something to say of it. From then on each look
 // says when the next one is, so that changes of a Pod that waits ask for none: there may be a hundred thousand of
-// them, and each has several. Those that wait already when the operator starts are looked at one after another, in the second
-// half of [Patience]: a queue that has held very many at a time never gets smaller, and the first roll-up comes first.
+// them, and each has several. Those that wait already when the operator starts are looked at one after another, in the
+// second half of [Patience]: the first roll-up needs the processor before.
 type arrivals struct{ now func() time.Time }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
