@@ -98,7 +98,9 @@ func TestO18_ThePageByClusterctl(t *testing.T) {
 	}
 	// clusterctl takes the rights away before it ends the Pod, which may ask for its Lease in between. The next version
 	// would not lead without them.
-	ofLease := func(call string) bool { return strings.HasSuffix(call, "leases nstance nstance-operator-leader-election") }
+	ofLease := func(call string) bool {
+		return strings.HasSuffix(call, "leases nstance nstance-operator-leader-election")
+	}
 	if found := slices.DeleteFunc(refused(t, c, release), ofLease); len(found) > 0 {
 		t.Errorf("the next version may not: %q", found)
 	}
