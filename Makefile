@@ -40,6 +40,23 @@ OLD       ?= 3be2737
 FIRST     ?= 1
 TESTFLAGS ?=
 
+# What tests start of others' programs is gigabytes to compile and never changes for the same
+# pins: it is kept outside the clone, for the next one. These names stand before the rules, as make reads
+# what a target needs where the target stands.
+CACHE    ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nstance
+
+# The file system of a node image for kind, and the Debian in it, with the packages of the day.
+INNODE   := $(KUBE) $(NODE) $(RUNTIME) etcd coredns pause
+DEBIAN   := $(CACHE)/debian-$(shell sha256sum <e2e/env/kind/debian.sh | cut -c1-16)-$(shell uname -m)/root.tar
+NODEROOT := $(CACHE)/kind-node-$(shell cat e2e/env/kind/{debian.sh,node-root.sh,pod-image.sh,runc-less.sh,10-ptp.conflist,manifests/*} \
+	e2e/cmd/pause/main.go e2e/tools/{kube,etcd,kind,containerd,coredns}/go.mod | sha256sum | cut -c1-16)-$(shell uname -m)/root.tar
+# The file system of a node machine with a kubelet, on the same Debian.
+INHOST   := kubelet $(RUNTIME) pause
+HOSTNODE := $(CACHE)/host-node-$(shell cat e2e/env/kind/{debian.sh,pod-image.sh,runc-less.sh} e2e/env/hostnode/root.sh \
+	e2e/cmd/pause/main.go e2e/tools/{kube,containerd}/go.mod | sha256sum | cut -c1-16)-$(shell uname -m)/root.tar
+# What a virtual host begins with, with the packages of the day.
+HOSTVM := $(CACHE)/host-vm-$(shell sha256sum <e2e/env/hostvm/image.sh | cut -c1-16)-$(shell uname -m)
+
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,7 +123,7 @@ dist/old/$(OLD)/done: | $(TOOLS)/nfpm
 		-created "$$(git log -1 --format=%ct $(OLD))" -programs dist/old -share dist/old/share -nfpm $(TOOLS)/nfpm -out $(@D)
 	touch $@
 
-test-packages: build-local dist/old/$(OLD)/done | $(TOOLS)/nfpm $(DEBIAN) ## Install, start, upgrade from OLD, remove and purge packages in a Debian with systemd (needs root and systemd-nspawn)
+test-packages: build-local dist/old/$(OLD)/done | $(TOOLS)/nfpm $(DEBIAN) ## Install, start, upgrade from OLD, remove and purge packages in a Debian with systemd (needs root, debootstrap, systemd-nspawn and rpm)
 	rm -rf dist/new && mkdir -p dist/new/linux-$$(go env GOARCH) && cp bin/nstance-* dist/new/linux-$$(go env GOARCH)/
 	go run -buildvcs=false ./tools/release/cmd/release -only $(TESTED) -version '$(VERSION)' -commit '$(COMMIT)' -created '$(CREATED)' \
 		-programs dist/new -share dist/new/share -nfpm $(TOOLS)/nfpm -out dist/new/release
@@ -467,15 +484,11 @@ $(TOOLS)/versitygw: e2e/tools/storage/go.mod e2e/tools/storage/go.sum
 
 $(TOOLS)/fake-gcs-server: $(TOOLS)/versitygw
 
-# What tests start of others' programs is gigabytes to compile and never changes for the same
-# pins: it is kept outside the clone, for the next one. To link a part of Kubernetes takes 2 GB
-# of memory, so each waits for the one before it, with make -j as well.
-CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nstance
-
 # The folder of what a module of e2e/tools pins.
 kept = $(CACHE)/$(1)-$(shell cat e2e/tools/$(1)/go.{mod,sum} | sha256sum | cut -c1-16)-$(shell uname -m)
 
 # $(call component,PROGRAM,MODULE,PACKAGE[,LDFLAGS])
+# To link a part of Kubernetes takes 2 GB of memory, so each waits for the one before it, with make -j as well.
 define component
 mkdir -p $(TOOLS) $(call kept,$(2))
 [ -e $(call kept,$(2))/$(1) ] || { cd e2e/tools/$(2) && GOWORK=off CGO_ENABLED=0 go build -buildvcs=false -trimpath \
@@ -512,24 +525,12 @@ $(RUNTIME:%=$(TOOLS)/%): $(TOOLS)/%: e2e/tools/containerd/go.mod e2e/tools/conta
 $(TOOLS)/pause: e2e/cmd/pause/main.go
 	CGO_ENABLED=0 go build -buildvcs=false -trimpath -ldflags '-s -w' -o $@ ./e2e/cmd/pause
 
-# The file system of a node image for kind, and the Debian in it, with the packages of the day.
-INNODE   := $(KUBE) $(NODE) $(RUNTIME) etcd coredns pause
-DEBIAN   := $(CACHE)/debian-$(shell sha256sum <e2e/env/kind/debian.sh | cut -c1-16)-$(shell uname -m)/root.tar
-NODEROOT := $(CACHE)/kind-node-$(shell cat e2e/env/kind/{debian.sh,node-root.sh,pod-image.sh,runc-less.sh,10-ptp.conflist,manifests/*} \
-	e2e/cmd/pause/main.go e2e/tools/{kube,etcd,kind,containerd,coredns}/go.mod | sha256sum | cut -c1-16)-$(shell uname -m)/root.tar
-# The file system of a node machine with a kubelet, on the same Debian.
-INHOST   := kubelet $(RUNTIME) pause
-HOSTNODE := $(CACHE)/host-node-$(shell cat e2e/env/kind/{debian.sh,pod-image.sh,runc-less.sh} e2e/env/hostnode/root.sh \
-	e2e/cmd/pause/main.go e2e/tools/{kube,containerd}/go.mod | sha256sum | cut -c1-16)-$(shell uname -m)/root.tar
 $(DEBIAN):
 	mkdir -p $(@D)
 	e2e/env/kind/debian.sh $@
 
-# What a virtual host begins with, with the packages of the day.
-HOSTVM := $(CACHE)/host-vm-$(shell sha256sum <e2e/env/hostvm/image.sh | cut -c1-16)-$(shell uname -m)
-
 .PHONY: e2e-hosts e2e-hosts-node e2e-hosts-vm e2e-hosts-service
-e2e-hosts: | $(DEBIAN) ## Build, boot and switch real node machines on this box (needs root and systemd-nspawn)
+e2e-hosts: | $(DEBIAN) ## Build, boot and switch real node machines on this box (needs root, debootstrap and systemd-nspawn)
 	go test -timeout 60m -count=1 -v -tags hosts $(TESTFLAGS) ./e2e/suite/hosts -root '$(DEBIAN)'
 
 e2e-hosts-node: build kube-components | $(HOSTNODE) ## Have a host join a real control plane, with a real kubelet, and repave it

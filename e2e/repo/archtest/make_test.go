@@ -2,6 +2,7 @@ package archtest
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -41,5 +42,26 @@ func TestMakeTargetsInPagesExist(t *testing.T) {
 	}
 	if found < 20 {
 		t.Errorf("only %d calls of make found: the test looks for the wrong thing", found)
+	}
+}
+
+// TestMakeKnowsEachVariableThatItReads: make reads what a target needs where the target stands, and takes
+// a name that is defined further down for an empty one. Such a target lacks what it needs, and says nothing.
+func TestMakeKnowsEachVariableThatItReads(t *testing.T) {
+	root, _ := trackedFiles(t)
+	call := exec.CommandContext(t.Context(), "make", "--warn-undefined-variables", "--dry-run", "help")
+	call.Dir = root
+	for _, variable := range os.Environ() { // no flags of a make that runs this test
+		if !strings.HasPrefix(variable, "MAKE") && !strings.HasPrefix(variable, "MFLAGS=") {
+			call.Env = append(call.Env, variable)
+		}
+	}
+	call.Env = append(call.Env, "XDG_CACHE_HOME="+t.TempDir()) // may be unset
+	out, err := call.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if warnings := regexp.MustCompile(`(?m)^.*undefined variable.*$`).FindAllString(string(out), -1); warnings != nil {
+		t.Errorf("the Makefile reads what is not defined there yet:\n%s", strings.Join(warnings, "\n"))
 	}
 }
