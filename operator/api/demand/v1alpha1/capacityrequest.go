@@ -269,8 +269,10 @@ type CapacityRequest struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what the unit asks for.
+	// spec is what the unit asks for. Server-side apply takes it as one value: who applies a part of it owns
+	// all of it.
 	// +required
+	// +structType=atomic
 	Spec CapacityRequestSpec `json:"spec"`
 
 	// status is what became of it.

@@ -61,3 +61,18 @@ func TestWhenAPodIsLookedAt(t *testing.T) {
 		t.Errorf("a change and an end are looked at after %v", q.after)
 	}
 }
+
+// The volumes of the first list queue no Pods, that they were there changes nothing for a Pod that waits.
+// One that is made, changes or goes later does.
+func TestWhenAVolumeHasItsPodsLookedAt(t *testing.T) {
+	volume := &corev1.PersistentVolume{}
+	events := notListed[*corev1.PersistentVolume]()
+	if events.Create(event.TypedCreateEvent[*corev1.PersistentVolume]{Object: volume, IsInInitialList: true}) {
+		t.Error("a volume of the first list has its Pods looked at")
+	}
+	if !events.Create(event.TypedCreateEvent[*corev1.PersistentVolume]{Object: volume}) ||
+		!events.Update(event.TypedUpdateEvent[*corev1.PersistentVolume]{ObjectOld: volume, ObjectNew: volume}) ||
+		!events.Delete(event.TypedDeleteEvent[*corev1.PersistentVolume]{Object: volume}) {
+		t.Error("a volume that is made, changes or goes leaves its Pods unseen")
+	}
+}

@@ -85,9 +85,12 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, pod
 		WithOptions(o)
 	if r.opts.Translation().VolumeTopology {
 		b = b.
-			WatchesRawSource(source.Kind(pods.GetCache(), &corev1.PersistentVolumeClaim{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofClaim))).
-			WatchesRawSource(source.Kind(pods.GetCache(), &corev1.PersistentVolume{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofVolume))).
-			WatchesRawSource(source.Kind(pods.GetCache(), &storagev1.StorageClass{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofStorageClass)))
+			WatchesRawSource(source.Kind(pods.GetCache(), &corev1.PersistentVolumeClaim{},
+				handler.TypedEnqueueRequestsFromMapFunc(r.ofClaim), notListed[*corev1.PersistentVolumeClaim]())).
+			WatchesRawSource(source.Kind(pods.GetCache(), &corev1.PersistentVolume{},
+				handler.TypedEnqueueRequestsFromMapFunc(r.ofVolume), notListed[*corev1.PersistentVolume]())).
+			WatchesRawSource(source.Kind(pods.GetCache(), &storagev1.StorageClass{},
+				handler.TypedEnqueueRequestsFromMapFunc(r.ofStorageClass), notListed[*storagev1.StorageClass]()))
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("controller capacityrequest: %w", err)
@@ -114,6 +117,12 @@ func changedByOthers() predicate.TypedPredicate[*demandv1.CapacityRequest] {
 			return !equality.Semantic.DeepEqual(e.ObjectOld.Spec, e.ObjectNew.Spec)
 		},
 	}
+}
+
+// notListed are the events of volumes, but those of the first list: the Pods of that time are looked at by their
+// own list, and the workers start when all lists are there.
+func notListed[T client.Object]() predicate.TypedPredicate[T] {
+	return predicate.TypedFuncs[T]{CreateFunc: func(e event.TypedCreateEvent[T]) bool { return !e.IsInInitialList }}
 }
 
 // ofClaim returns the Pods that mount a claim.
