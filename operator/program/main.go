@@ -16,11 +16,6 @@ const (
 	ExitUsage   = 2 // flags or environment are wrong: a restart does not help
 )
 
-// Garbage is how much of it there may be, in percent of what is in use, before it is
-// collected. The programs hold what there is of thousands of Nodes and Pods and have little
-// to do: memory costs more than the work. GOGC in the environment is stronger.
-const Garbage = 50
-
 // namespaceFile is where a Pod finds its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 

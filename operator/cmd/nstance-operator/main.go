@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -49,10 +48,8 @@ func start(ctx context.Context, args []string, getenv func(string) string, stdou
 		fmt.Fprintf(stderr, "nstance-operator: %v\n", err)
 		return program.ExitUsage
 	}
-	if getenv("GOGC") == "" {
-		debug.SetGCPercent(program.Garbage)
-	}
 	log := program.Logger(s, stderr)
+	program.BoundMemory(getenv, log)
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 	options := manager.Options{Version: version, Log: log}

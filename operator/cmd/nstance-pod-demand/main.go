@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -46,10 +45,8 @@ func start(ctx context.Context, args []string, getenv func(string) string, stdou
 		fmt.Fprintf(stderr, "nstance-pod-demand: %v\n", err)
 		return program.ExitUsage
 	}
-	if getenv("GOGC") == "" {
-		debug.SetGCPercent(program.Garbage)
-	}
 	log := program.Logger(s, stderr)
+	program.BoundMemory(getenv, log)
 	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
 	klog.SetSlogLogger(log)
 	if err := poddemand.Run(ctx, s, poddemand.Options{Version: version, Log: log}); err != nil {
