@@ -2,9 +2,12 @@ package rules
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	"nstance.dev/server/driver"
 )
 
 func TestParseOptions(t *testing.T) {
@@ -35,5 +38,12 @@ func TestCheckOption(t *testing.T) {
 		if err := check("addresses", network); err == nil {
 			t.Errorf("addresses of %v are accepted", network)
 		}
+	}
+}
+
+// An argument is said when the configuration is checked, before machines are asked for in vain.
+func TestCheckArgWarns(t *testing.T) {
+	if err := New().CheckArg("ImageId", "ami-1"); !errors.Is(err, driver.ErrArgWarning) {
+		t.Errorf("an argument of another provider: %v", err)
 	}
 }

@@ -2,7 +2,11 @@
 // needs neither the box nor its processes, so that every program can link it.
 package rules
 
-import "nstance.dev/server/driver"
+import (
+	"fmt"
+
+	"nstance.dev/server/driver"
+)
 
 // Kind is what server.provider.kind is for this provider.
 const Kind = "local"
@@ -11,9 +15,16 @@ const Kind = "local"
 func New() *driver.Rules {
 	return &driver.Rules{
 		Kind:            Kind,
+		CheckArg:        checkArg,
 		CheckOption:     func(name string, value any) error { return new(Options).set(name, value) },
 		RequiredOptions: []string{"dir"},
 		Traits:          traits,
 		Capacity:        Capacity(),
 	}
+}
+
+// checkArg warns of every argument: a machine that is asked for with one is refused. A configuration that has
+// one for another day is not.
+func checkArg(string, any) error {
+	return fmt.Errorf("%w: the local provider has no arguments, and makes no machine with one; take it out", driver.ErrArgWarning)
 }

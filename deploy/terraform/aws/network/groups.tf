@@ -94,6 +94,15 @@ resource "aws_vpc_security_group_ingress_rule" "between_machines" {
   ip_protocol                  = "-1"
 }
 
+resource "aws_vpc_security_group_ingress_rule" "from_cluster" {
+  for_each = toset(var.cluster_cidrs)
+
+  security_group_id = aws_security_group.machines.id
+  cidr_ipv4         = each.value
+  description       = "the cluster that they join"
+  ip_protocol       = "-1"
+}
+
 resource "aws_vpc_security_group_egress_rule" "of_machines" {
   security_group_id = aws_security_group.machines.id
   cidr_ipv4         = "0.0.0.0/0"

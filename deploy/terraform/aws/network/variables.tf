@@ -28,6 +28,12 @@ variable "operator_cidrs" {
   default     = []
 }
 
+variable "cluster_cidrs" {
+  description = "Addresses of the Kubernetes cluster that machines join: its control plane and its other Nodes. They reach machines as machines reach each other, at every port: kubelets, and what the network plug-in carries."
+  type        = list(string)
+  default     = []
+}
+
 variable "tags" {
   description = "Tags of everything that is made."
   type        = map(string)

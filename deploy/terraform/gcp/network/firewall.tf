@@ -74,3 +74,17 @@ resource "google_compute_firewall" "between_machines" {
     protocol = "all"
   }
 }
+
+resource "google_compute_firewall" "from_cluster" {
+  count = length(var.cluster_ranges) > 0 ? 1 : 0
+
+  project       = var.project
+  name          = "${var.name}-from-cluster"
+  network       = google_compute_network.this.id
+  source_ranges = var.cluster_ranges
+  target_tags   = [local.machine_tag]
+
+  allow {
+    protocol = "all"
+  }
+}

@@ -33,3 +33,9 @@ variable "operator_ranges" {
   type        = list(string)
   default     = []
 }
+
+variable "cluster_ranges" {
+  description = "Addresses of the Kubernetes cluster that machines join: its control plane and its other Nodes. They reach machines as machines reach each other, at every port: kubelets, and what the network plug-in carries."
+  type        = list(string)
+  default     = []
+}
