@@ -45,28 +45,64 @@ type Keeper struct {
 	Renew   Renewer // required
 	// Redial lets connections use a new certificate; nil: they do at their next handshake.
 	Redial func(ctx context.Context)
+	// Refused reports whether a shard refuses the certificate before its end, as where the operator's
+	// record was deleted; nil: none is known to.
+	Refused func() bool
 	// Report is told of a new certificate, and of a lack of one at most every six hours;
 	// required.
 	Report func(RenewalResult)
 }
 
 // Run renews the certificate whenever it is due, until ctx ends, and returns the reason.
-// In its last days, and after its end, a nonce that was not used before registers the
-// operator anew, with a new key.
+// In its last days, after its end, and while a shard refuses it, a nonce that was not used before registers
+// the operator anew, with a new key.
 func (k *Keeper) Run(ctx context.Context) error {
 	o := k.Options.withDefaults()
 	for {
-		from, until := o.Identity.Validity()
-		if err := wait(ctx, max(0, Due(from, until, o.Random()).Sub(o.Now()))); err != nil {
+		registered, err := k.untilDue(ctx, o)
+		if err != nil {
 			return err
 		}
-		if err := k.retryUntilRenewed(ctx, o); err != nil {
-			return err
+		if !registered {
+			if err := k.retryUntilRenewed(ctx, o); err != nil {
+				return err
+			}
 		}
-		_, until = o.Identity.Validity()
+		_, until := o.Identity.Validity()
 		k.Report(RenewalResult{Renewed: true, Until: until})
 		if k.Redial != nil {
 			k.Redial(ctx)
+		}
+	}
+}
+
+// lookAgain is how often the operator looks whether it is refused, and has a nonce then.
+const lookAgain = time.Minute
+
+// untilDue waits until the certificate is to be renewed, or was replaced because it was refused. The error is the reason of ctx.
+func (k *Keeper) untilDue(ctx context.Context, o Options) (registered bool, err error) {
+	from, until := o.Identity.Validity()
+	due := Due(from, until, o.Random())
+	for {
+		left := due.Sub(o.Now())
+		if left <= 0 {
+			return false, context.Cause(ctx)
+		}
+		if err := wait(ctx, min(left, lookAgain)); err != nil {
+			return false, err
+		}
+		if k.Refused == nil || !k.Refused() {
+			continue
+		}
+		err := o.again(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return false, context.Cause(ctx)
+		case err == nil:
+			o.Log.InfoContext(ctx, "registered again", "reason", "a shard refused the certificate, and there was a new nonce")
+			return true, nil
+		case !errors.Is(err, errNoNewNonce):
+			o.Log.WarnContext(ctx, "registering again failed, after a shard refused the certificate", "error", err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,4 +199,36 @@ func TestO1_ACrashWhileRegisteringAnewCostsNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An operator whose record was deleted, or whose identity was stolen, is refused long before its certificate ends. A
+// new nonce is enough: nobody has to start it again, or to delete a Secret.
+func TestO1_WhileItIsRefusedANewNonceRegistersANewKey(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		o := w.mustStart()
+		who, key := w.peer(), string(w.stored(keySecret, "private.key"))
+		var refused atomic.Bool
+		var redialled atomic.Int32
+		said := w.keep(&registration.Keeper{
+			Options: o, Renew: broken, Refused: refused.Load, Redial: func(context.Context) { redialled.Add(1); refused.Store(false) },
+		})
+		w.issue()
+		w.after(time.Hour)
+		if n := w.registrations(); n != 1 {
+			t.Fatalf("%d registrations of an operator that nobody refuses", n)
+		}
+		refused.Store(true)
+		w.after(2 * time.Minute)
+		if again := w.peer(); again.ID == who.ID || string(w.stored(keySecret, "private.key")) == key {
+			t.Error("it has the identity or the key of before")
+		}
+		refused.Store(true) // and it has no nonce that is left
+		w.after(time.Hour)
+		if renewed, warned := said.count(); renewed != 1 || warned != 0 || redialled.Load() != 1 {
+			t.Errorf("%d new certificates, %d warnings, connected again %d times", renewed, warned, redialled.Load())
+		}
+		if n := w.registrations(); n != 2 {
+			t.Errorf("%d registrations, want 2", n)
+		}
+	})
 }
