@@ -116,8 +116,13 @@ func (p *process) streams() []shards.Stream {
 func (p *process) keeper(ctx context.Context, set *shards.Set, n notices) *registration.Keeper {
 	return &registration.Keeper{
 		Options: p.registration(), Renew: registration.RenewVia(set), Redial: set.Redial,
-		Refused: func() bool {
-			return slices.ContainsFunc(set.Shards(), func(s *shards.Shard) bool { return s.Status().Reason == shards.ReasonAuthFailed })
+		Refused: func() string {
+			for _, s := range set.Shards() {
+				if s.Status().Refused {
+					return s.Name()
+				}
+			}
+			return ""
 		},
 		Report: func(news registration.RenewalResult) {
 			p.metrics.Certificate(p.identity.Validity())

@@ -1,8 +1,8 @@
 package program
 
 import (
+	"errors"
 	"log/slog"
-	"math"
 	"runtime/debug"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
@@ -13,9 +13,8 @@ const (
 	// collected. The programs hold what there is of thousands of Nodes and Pods and have little
 	// to do: memory costs more than the work.
 	garbage = 50
-	// share is the part of the container's memory from which on garbage is collected as soon as there is some:
-	// what is needed for a moment, as the Pods of a whole cluster are where a Node is given back, takes
-	// the room of garbage first, and ends no process that had room enough.
+	// share is the part of the cgroup's memory that is taken before all garbage is collected first. What is
+	// needed for a moment, such as the Pods of a whole cluster, then takes the room of garbage.
 	share = 0.9
 )
 
@@ -32,11 +31,14 @@ func boundMemory(getenv func(string) string, log *slog.Logger, limit memlimit.Pr
 	if getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	from, err := memlimit.Set(memlimit.WithProvider(limit), memlimit.WithRatio(share))
+	bytes, err := limit()
 	switch {
+	case errors.Is(err, memlimit.ErrNoLimit), errors.Is(err, memlimit.ErrNoCgroup), errors.Is(err, memlimit.ErrCgroupsNotSupported):
+		log.Debug("no memory limit", "reason", err)
 	case err != nil:
-		log.Warn("reading the memory limit of this process's cgroup failed; garbage is collected as if there were none", "error", err)
-	case from != math.MaxInt64:
-		log.Info("collecting all garbage before more memory is taken than this", "bytes", from, "reason", "memory limit of the cgroup")
+		log.Warn("reading the memory limit of the cgroup failed; garbage is collected as if there were none", "error", err)
+	default:
+		debug.SetMemoryLimit(int64(share * float64(bytes)))
+		log.Info("memory limit set", "bytes", int64(share*float64(bytes)), "share", share, "reason", "limit of the cgroup", "limit", bytes)
 	}
 }

@@ -22,7 +22,8 @@ func TestMemoryIsBoundByTheContainer(t *testing.T) {
 	}{
 		"512 MiB":           {container: memlimit.Limit(512 << 20), limit: 512 << 20 * 9 / 10, percent: garbage},
 		"no limit":          {container: func() (uint64, error) { return 0, memlimit.ErrNoLimit }, limit: math.MaxInt64, percent: garbage},
-		"no cgroup":         {container: func() (uint64, error) { return 0, errors.New("no cgroup") }, limit: math.MaxInt64, percent: garbage},
+		"no cgroup":         {container: func() (uint64, error) { return 0, memlimit.ErrNoCgroup }, limit: math.MaxInt64, percent: garbage},
+		"unknown":           {container: func() (uint64, error) { return 0, errors.New("no such file") }, limit: math.MaxInt64, percent: garbage},
 		"GOMEMLIMIT is set": {container: memlimit.Limit(512 << 20), env: map[string]string{"GOMEMLIMIT": "1GiB"}, limit: math.MaxInt64, percent: garbage},
 		"GOGC is set":       {container: memlimit.Limit(512 << 20), env: map[string]string{"GOGC": "off"}, limit: 512 << 20 * 9 / 10, percent: 100},
 	} {

@@ -235,7 +235,7 @@ func (s *Shard) conclude(c *session, failure *Error, trailer metadata.MD) {
 	if failure.Class == Unimplemented {
 		s.applySessionEvent(c, Lacks{failure.Method})
 	}
-	event := eventOf(failure.Class, words(failure.Err))
+	event := eventOf(failure.Class, failure.Err)
 	leader := leaderOf(trailer)
 	s.point(leader)
 	if failure.Reason == reasonNotLeader || leader != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -162,17 +163,27 @@ func reasonOf(st *status.Status) string {
 	return ""
 }
 
-// eventOf is what a class says about the connection.
-func eventOf(class Class, message string) Event {
+// refusals are the servers' reasons for which no certificate of ours gets in that they have issued to us before.
+var refusals = []string{"UNKNOWN_OPERATOR", "BAD_CERTIFICATE", "CERTIFICATE_EXPIRED", "WRONG_ROLE"}
+
+// refuses reports whether a server that has proved to be one of the shard does not let our certificate in. One
+// whose own certificate is wrong says nothing about ours, and neither does a call that is not for us.
+func refuses(err error) bool {
+	return errors.Is(err, errRejected) || slices.Contains(refusals, reasonOf(status.Convert(err)))
+}
+
+// eventOf is what an error of a class says about the connection.
+func eventOf(class Class, err error) Event {
+	message := words(err)
 	switch class {
 	case Unavailable, Broken:
-		return Failed{ReasonUnreachable, message}
+		return Failed{Reason: ReasonUnreachable, Message: message}
 	case AuthFailed:
-		return Failed{ReasonAuthFailed, message}
+		return Failed{Reason: ReasonAuthFailed, Message: message, Refused: refuses(err)}
 	case TenantUnknown:
-		return Failed{ReasonTenantUnknown, message}
+		return Failed{Reason: ReasonTenantUnknown, Message: message}
 	case Mismatch:
-		return Failed{ReasonIdentityMismatch, message}
+		return Failed{Reason: ReasonIdentityMismatch, Message: message}
 	}
 	return Answered{}
 }

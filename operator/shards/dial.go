@@ -20,6 +20,7 @@ import (
 var (
 	errMismatch    = errors.New("the server is not one of this shard")
 	errCertificate = errors.New("certificate not accepted")
+	errRejected    = fmt.Errorf("%w: the server rejects the operator's", errCertificate)
 )
 
 // Bounds of a connection.
@@ -162,7 +163,7 @@ type notingConn struct {
 func (c notingConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
-		c.why.note(fmt.Errorf("%w: the server rejects the operator's", errCertificate))
+		c.why.note(errRejected)
 	}
 	return n, err
 }

@@ -98,9 +98,9 @@ func (s *Shard) run(ctx context.Context) {
 // was refused: then what the configuration says is not so, and nothing more is to be done there.
 func (s *Shard) connectFailed(class Class, err error) {
 	s.opts.Log.Warn("connection failed", "class", string(class), "error", err)
-	event, ok := eventOf(class, words(err)).(Failed)
+	event, ok := eventOf(class, err).(Failed)
 	if !ok {
-		event = Failed{ReasonUnreachable, words(err)}
+		event = Failed{Reason: ReasonUnreachable, Message: words(err)}
 	}
 	if event.Reason == ReasonUnreachable && s.current() != nil {
 		return

@@ -44,6 +44,8 @@ type Status struct {
 	Reason Reason
 	// Message is the last failure for users; empty in Ready.
 	Message string
+	// Refused: a server that has proved to be one of the shard does not let our certificate in.
+	Refused bool
 	// Since is when State or Reason became what they are.
 	Since time.Time
 	// LastContact is when the shard last answered; zero: never.
@@ -98,6 +100,7 @@ type Answered struct{}
 type Failed struct {
 	Reason  Reason // ReasonUnreachable or a refusal
 	Message string
+	Refused bool // as that of Status; with ReasonAuthFailed alone
 }
 
 // Lacks says: the server does not have a method, or refuses it.
@@ -186,6 +189,7 @@ func (s Status) fail(e Failed, now time.Time) Status {
 	s.Message = e.Message
 	switch {
 	case e.Reason != ReasonUnreachable:
+		s.Refused = e.Refused
 		return s.enter(Unreachable, e.Reason, now)
 	case s.State == Unreachable, s.State == Connecting:
 		return s.Next(Tick{}, now)
@@ -199,6 +203,7 @@ func (s Status) enter(state State, reason Reason, now time.Time) Status {
 	if s.State != state || s.Reason != reason {
 		s.State, s.Reason, s.Since = state, reason, now
 	}
+	s.Refused = s.Refused && reason == ReasonAuthFailed
 	return s
 }
 

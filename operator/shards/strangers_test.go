@@ -88,11 +88,26 @@ func TestAnotherAuthorityIsRefused(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		_ = set.Run(ctx)
-		if got := w.states["a"]; len(got) == 0 || got[len(got)-1].Reason != shards.ReasonAuthFailed {
+		if got := w.states["a"]; len(got) == 0 || got[len(got)-1].Reason != shards.ReasonAuthFailed || got[len(got)-1].Refused {
 			t.Errorf("states %+v", got)
 		}
 		if n := other.Shard("a").Count("GetServerInfo"); n != 0 {
 			t.Errorf("the stranger got %d calls", n)
+		}
+	})
+}
+
+// A server of the shard that rejects our certificate refuses us; a stranger, above, only pretends to be one.
+func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ours := lax{shardtest.NewCluster(t).Operator(tenant), func(settings *tls.Config) { settings.RootCAs = w.Roots() }}
+		set := shards.NewSet(shards.Options{Cluster: w.ID, Tenant: tenant, Credentials: ours, Sink: w.sink, Streams: w.sink.streams(), Dial: w.DialContext})
+		set.Apply([]shards.Target{at("a", "a:1")})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		_ = set.Run(ctx)
+		if got := w.states["a"]; len(got) == 0 || got[len(got)-1].Reason != shards.ReasonAuthFailed || !got[len(got)-1].Refused {
+			t.Errorf("states %+v", got)
 		}
 	})
 }

@@ -136,7 +136,7 @@ func (s *Shard) restarted(c *session, method string, class Class, err error, ove
 	case Unimplemented, Denied, Precondition, Invalid: // the shard answers, and this is not heard
 		s.applySessionEvent(c, Lacks{method})
 	}
-	event := eventOf(class, words(err))
+	event := eventOf(class, err)
 	if over {
 		s.applyFinalEvent(c, event)
 		return

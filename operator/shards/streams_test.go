@@ -134,10 +134,13 @@ func TestRefusalsOfUsAreNoSilence(t *testing.T) {
 		name string
 		err  error
 		want shards.Reason
+		// certificate: it is ours that is refused, and another one may be let in
+		certificate bool
 	}{
-		{"tenant", shardtest.Refusal(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured"), shards.ReasonTenantUnknown},
-		{"operator", shardtest.Refusal(codes.PermissionDenied, "UNKNOWN_OPERATOR", "unknown"), shards.ReasonAuthFailed},
-		{"certificate", shardtest.Refusal(codes.Unauthenticated, "CERTIFICATE_EXPIRED", "expired"), shards.ReasonAuthFailed},
+		{"tenant", shardtest.Refusal(codes.PermissionDenied, "UNKNOWN_TENANT", "the tenant is not configured"), shards.ReasonTenantUnknown, false},
+		{"operator", shardtest.Refusal(codes.PermissionDenied, "UNKNOWN_OPERATOR", "unknown"), shards.ReasonAuthFailed, true},
+		{"certificate", shardtest.Refusal(codes.Unauthenticated, "CERTIFICATE_EXPIRED", "expired"), shards.ReasonAuthFailed, true},
+		{"no reason", shardtest.Refusal(codes.PermissionDenied, "", "not for you"), shards.ReasonAuthFailed, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -145,6 +148,9 @@ func TestRefusalsOfUsAreNoSilence(t *testing.T) {
 				w.Shard("a").Break(shardtest.Faults{Refuse: map[string]error{"": tt.err}})
 				w.after(time.Minute)
 				w.expect("a", shards.Unreachable, tt.want)
+				if got := w.shard("a").Status().Refused; got != tt.certificate {
+					t.Errorf("the certificate is refused: %t, want %t", got, tt.certificate)
+				}
 				asked := w.Shard("a").Count("GetServerInfo")
 				w.after(30 * time.Minute)
 				if n := w.Shard("a").Count("GetServerInfo") - asked; n > 10 {
@@ -153,6 +159,9 @@ func TestRefusalsOfUsAreNoSilence(t *testing.T) {
 				w.Shard("a").Break(shardtest.Faults{})
 				w.after(6 * time.Minute)
 				w.expect("a", shards.Ready, "")
+				if w.shard("a").Status().Refused {
+					t.Error("the certificate is said to be refused by a shard that is ready")
+				}
 			})
 		})
 	}

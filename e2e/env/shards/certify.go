@@ -3,6 +3,9 @@ package shards
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"nstance.dev/protos/identity"
@@ -77,4 +80,32 @@ func (c *Cluster) authority(ctx context.Context, store objectstore.Store) (*pki.
 		return nil, err
 	}
 	return pki.NewAuthority(ca, ClusterID, time.Now, nil), nil
+}
+
+// Withdraw deletes the record of the operator that has the private key of a public key, in PEM. A server that runs
+// refuses it within minutes, one that is started then at once.
+func (c *Cluster) Withdraw(publicKeyPEM string) {
+	c.t.Helper()
+	records, err := filepath.Glob(filepath.Join(c.bucket(), "operator", "*.json"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, path := range records {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		record, err := layout.DecodeOperatorRecord("operator/"+filepath.Base(path), data)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if strings.TrimSpace(record.PublicKeyPEM) != strings.TrimSpace(publicKeyPEM) {
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			c.t.Fatal(err)
+		}
+		return
+	}
+	c.t.Fatalf("none of %d operators has this key", len(records))
 }

@@ -34,12 +34,13 @@ func TestDemandScale(t *testing.T) {
 	if err := bench.WriteTable(os.Stdout, rows); err != nil || *report == "" || t.Failed() {
 		return
 	}
+	setting := bench.Setting{Commit: commit(t), Date: time.Now()} // before the page is another one than that of the commit
 	f, err := os.Create(*report)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := demandscale.WritePage(f, bench.Setting{Commit: commit(t), Date: time.Now()}, rows); err != nil {
+	if err := demandscale.WritePage(f, setting, rows); err != nil {
 		t.Error(err)
 	}
 }

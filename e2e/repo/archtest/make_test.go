@@ -56,7 +56,7 @@ func TestMakeKnowsEachVariableThatItReads(t *testing.T) {
 			call.Env = append(call.Env, variable)
 		}
 	}
-	call.Env = append(call.Env, "XDG_CACHE_HOME="+t.TempDir()) // may be unset
+	call.Env = append(call.Env, "XDG_CACHE_HOME="+t.TempDir(), "LC_ALL=C") // the first may be unset
 	out, err := call.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

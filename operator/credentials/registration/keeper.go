@@ -9,6 +9,7 @@ import (
 
 	"nstance.dev/operator/credentials/secrets"
 	"nstance.dev/operator/shards"
+	"nstance.dev/protos/identity"
 )
 
 // Renewer asks for a new certificate, PEM, over a public key, PEM.
@@ -45,9 +46,12 @@ type Keeper struct {
 	Renew   Renewer // required
 	// Redial lets connections use a new certificate; nil: they do at their next handshake.
 	Redial func(ctx context.Context)
-	// Refused reports whether a shard refuses the certificate before its end, as where the operator's
-	// record was deleted; nil: none is known to.
-	Refused func() bool
+	// Refused names a shard that does not let the certificate in, as where the operator's record was deleted;
+	// "", or nil: none is known.
+	Refused func() string
+
+	// spent is the digest of a nonce of which no repetition makes a certificate.
+	spent string
 	// Report is told of a new certificate, and of a lack of one at most every six hours;
 	// required.
 	Report func(RenewalResult)
@@ -58,6 +62,7 @@ type Keeper struct {
 // the operator anew, with a new key.
 func (k *Keeper) Run(ctx context.Context) error {
 	o := k.Options.withDefaults()
+	o.Patience = time.Nanosecond // one round at a time: the pauses are those between them
 	for {
 		registered, err := k.untilDue(ctx, o)
 		if err != nil {
@@ -91,18 +96,19 @@ func (k *Keeper) untilDue(ctx context.Context, o Options) (registered bool, err 
 		if err := wait(ctx, min(left, lookAgain)); err != nil {
 			return false, err
 		}
-		if k.Refused == nil || !k.Refused() {
+		shard := k.refusedBy()
+		if shard == "" {
 			continue
 		}
-		err := o.again(ctx)
+		err := k.again(ctx, o)
 		switch {
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)
 		case err == nil:
-			o.Log.InfoContext(ctx, "registered again", "reason", "a shard refused the certificate, and there was a new nonce")
+			o.Log.InfoContext(ctx, "registered again", "reason", "shard refuses the certificate", "shard", shard)
 			return true, nil
 		case !errors.Is(err, errNoNewNonce):
-			o.Log.WarnContext(ctx, "registering again failed, after a shard refused the certificate", "error", err)
+			o.Log.WarnContext(ctx, "registering again failed", "error", err, "reason", "shard refuses the certificate", "shard", shard)
 		}
 	}
 }
@@ -124,20 +130,32 @@ func (k *Keeper) retryUntilRenewed(ctx context.Context, o Options) error {
 			warned = now
 			k.Report(RenewalResult{Until: until, Err: err})
 		}
-		if err := wait(ctx, Retry(from, until, o.Random())); err != nil {
+		pause := Retry(from, until, o.Random())
+		if k.refusedBy() != "" {
+			pause = min(pause, lookAgain)
+		}
+		if err := wait(ctx, pause); err != nil {
 			return err
 		}
 	}
+}
+
+// refusedBy names a shard that refuses the certificate.
+func (k *Keeper) refusedBy() string {
+	if k.Refused == nil {
+		return ""
+	}
+	return k.Refused()
 }
 
 // once renews, or, where that fails and it is time, registers anew.
 func (k *Keeper) once(ctx context.Context, o Options) error {
 	err := k.renew(ctx, o)
 	from, until := o.Identity.Validity()
-	if err == nil || !Critical(from, until, o.Now()) {
+	if err == nil || !Critical(from, until, o.Now()) && k.refusedBy() == "" {
 		return err
 	}
-	again := o.again(ctx)
+	again := k.again(ctx, o)
 	switch {
 	case again == nil:
 		return nil
@@ -171,12 +189,11 @@ func (k *Keeper) renew(ctx context.Context, o Options) error {
 	return nil
 }
 
-// errNoNewNonce says that the nonce in its Secret is the one that was used, or is none.
+// errNoNewNonce says that the nonce in its Secret is the one that was used, has ended, or is none.
 var errNoNewNonce = errors.New("there is no unused nonce")
 
-// again registers with a nonce that was not used before and a new key. The key is stored
-// first: if the answer is lost, the same key asks again.
-func (o Options) again(ctx context.Context) error {
+// again registers with a nonce that was not used before, and not in vain either.
+func (k *Keeper) again(ctx context.Context, o Options) error {
 	token, err := o.nonce(ctx)
 	if errors.Is(err, ErrNoNonce) {
 		return errNoNewNonce
@@ -184,12 +201,32 @@ func (o Options) again(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	digest := nonceDigest(token)
+	if claims, err := identity.DecodeNonceUnverified(token); err != nil || !claims.Expiry().After(o.Now()) || digest == k.spent {
+		return errNoNewNonce
+	}
+	err = o.registerAgain(ctx, token, digest)
+	if Final(err) {
+		k.spent = digest
+	}
+	return err
+}
+
+// registerAgain registers with a nonce and a new key. The key is stored first: if the answer is lost, the same
+// key asks again. A certificate that was stored, and not heard to be, is taken from there.
+func (o Options) registerAgain(ctx context.Context, token, digest string) error {
 	stored, err := o.Store.Get(ctx, o.Names.Certificate)
 	if err != nil && !errors.Is(err, secrets.ErrNotFound) {
 		return err
 	}
-	if string(stored.Data[usedEntry]) == nonceDigest(token) {
-		return errNoNewNonce
+	if string(stored.Data[usedEntry]) == digest {
+		found, err := o.stored(ctx)
+		if err != nil || found.key.Equal(o.Identity.get().key) {
+			return errNoNewNonce
+		}
+		o.Identity.set(found)
+		o.Log.InfoContext(ctx, "certificate taken from its Secret", "until", found.leaf.NotAfter)
+		return nil
 	}
 	key, err := o.prepareKey(ctx)
 	if err != nil {

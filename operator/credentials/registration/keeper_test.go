@@ -201,34 +201,113 @@ func TestO1_ACrashWhileRegisteringAnewCostsNothing(t *testing.T) {
 	}
 }
 
+// refusing is a shard that refuses the certificate, or none.
+type refusing struct{ atomic.Bool }
+
+func (r *refusing) shard() string {
+	if r.Load() {
+		return "a"
+	}
+	return ""
+}
+
 // An operator whose record was deleted, or whose identity was stolen, is refused long before its certificate ends. A
-// new nonce is enough: nobody has to start it again, or to delete a Secret.
+// new nonce is enough, whenever that is: nobody has to start it again, or to delete a Secret.
 func TestO1_WhileItIsRefusedANewNonceRegistersANewKey(t *testing.T) {
+	for name, age := range map[string]time.Duration{"young": time.Hour, "to be renewed": 22 * 24 * time.Hour, "in its last days": 29 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				o := w.mustStart() // for 30 days
+				who, key := w.peer(), string(w.stored(keySecret, "private.key"))
+				var refused refusing
+				var redialled atomic.Int32
+				said := w.keep(&registration.Keeper{
+					Options: o, Renew: broken, Refused: refused.shard, Redial: func(context.Context) { redialled.Add(1); refused.Store(false) },
+				})
+				w.after(age)
+				if n := w.registrations(); n != 1 {
+					t.Fatalf("%d registrations with one nonce", n)
+				}
+				refused.Store(true)
+				w.after(2 * time.Hour) // the pause that it is in may be one of an hour
+				w.issue()
+				w.after(2 * time.Minute)
+				if again := w.peer(); again.ID == who.ID || string(w.stored(keySecret, "private.key")) == key {
+					t.Error("it has the identity or the key of before")
+				}
+				refused.Store(true) // and it has no nonce that is left
+				w.after(time.Hour)
+				if renewed, _ := said.count(); renewed != 1 || redialled.Load() != 1 {
+					t.Errorf("%d new certificates, connected again %d times", renewed, redialled.Load())
+				}
+				if n := w.registrations(); n != 2 {
+					t.Errorf("%d registrations, want 2", n)
+				}
+			})
+		})
+	}
+}
+
+// A nonce of which nothing can come is not shown to the servers again and again: an attempt is counted there, and
+// an alert is about it.
+func TestO1_ANonceThatIsOfNoUseIsNotTriedAgain(t *testing.T) {
+	for name, put := range map[string]struct {
+		nonce func(w *world)
+		most  int
+	}{
+		"it has ended":                  {func(w *world) { w.putNonce(w.Nonce(tenant, time.Minute)) }, 0},
+		"somebody else has registered":  {func(w *world) { w.issue(); w.stranger() }, 1},
+		"it is that of the certificate": {func(*world) {}, 0},
+		"there is none in its Secret":   {func(w *world) { w.putNonce(strings.Repeat("nonsense", 4)) }, 0},
+		"it is for another tenant":      {func(w *world) { w.putNonce(w.Nonce("other", time.Hour)) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				o := w.mustStart()
+				who := w.peer()
+				put.nonce(w)
+				w.after(2 * time.Minute)
+				before := w.registrations()
+				var refused refusing
+				refused.Store(true)
+				w.keep(&registration.Keeper{Options: o, Renew: broken, Refused: refused.shard})
+				w.after(2 * time.Hour)
+				if n := w.registrations() - before; n > put.most {
+					t.Errorf("it was shown %d times, want %d at most", n, put.most)
+				}
+				w.issue()
+				w.after(2 * time.Minute)
+				if w.peer().ID == who.ID {
+					t.Error("the next one is not used")
+				}
+			})
+		})
+	}
+}
+
+// The API server stores the certificate, and its answer is lost: the operator takes it from there.
+func TestO1_ACertificateThatWasStoredUnheardIsTaken(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		o := w.mustStart()
-		who, key := w.peer(), string(w.stored(keySecret, "private.key"))
-		var refused atomic.Bool
-		var redialled atomic.Int32
-		said := w.keep(&registration.Keeper{
-			Options: o, Renew: broken, Refused: refused.Load, Redial: func(context.Context) { redialled.Add(1); refused.Store(false) },
-		})
+		who := w.peer()
 		w.issue()
-		w.after(time.Hour)
-		if n := w.registrations(); n != 1 {
-			t.Fatalf("%d registrations of an operator that nobody refuses", n)
-		}
+		var refused refusing
 		refused.Store(true)
-		w.after(2 * time.Minute)
-		if again := w.peer(); again.ID == who.ID || string(w.stored(keySecret, "private.key")) == key {
-			t.Error("it has the identity or the key of before")
-		}
-		refused.Store(true) // and it has no nonce that is left
-		w.after(time.Hour)
-		if renewed, warned := said.count(); renewed != 1 || warned != 0 || redialled.Load() != 1 {
-			t.Errorf("%d new certificates, %d warnings, connected again %d times", renewed, warned, redialled.Load())
-		}
-		if n := w.registrations(); n != 2 {
-			t.Errorf("%d registrations, want 2", n)
+		calls := 0
+		w.store.Break(func(_ int, name string) (before, after error) {
+			if name != certSecret {
+				return nil, nil
+			}
+			if calls++; calls == 3 { // it was read twice: for the nonce, and to be written
+				return nil, errors.New("timeout")
+			}
+			return nil, nil
+		})
+		said := w.keep(&registration.Keeper{Options: o, Renew: broken, Refused: refused.shard, Redial: func(context.Context) { refused.Store(false) }})
+		w.after(5 * time.Minute)
+		w.store.Break(nil)
+		if renewed, _ := said.count(); renewed != 1 || w.registrations() != 2 || w.peer().ID == who.ID {
+			t.Errorf("%d new certificates after %d registrations", renewed, w.registrations())
 		}
 	})
 }

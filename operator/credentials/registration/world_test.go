@@ -99,6 +99,22 @@ func (w *world) mustStart() registration.Options {
 	return o
 }
 
+// stranger has somebody else register with the nonce.
+func (w *world) stranger() {
+	w.t.Helper()
+	s, err := w.store.Get(w.t.Context(), nonce)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	o := w.operator()
+	store := secretstest.NewStore()
+	store.Put(secrets.Secret{Name: nonce, Data: s.Data})
+	o.Store = store
+	if err := registration.Obtain(w.t.Context(), o); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // after lets time pass.
 func (w *world) after(d time.Duration) {
 	time.Sleep(d)

@@ -23,8 +23,8 @@ func New() *driver.Rules {
 	}
 }
 
-// checkArg warns of every argument: a machine that is asked for with one is refused. A configuration that has
-// one for another day is not.
+// checkArg warns of every argument: each create with one is refused. It is no error, because such a configuration was
+// valid before, and its machines that exist are looked after.
 func checkArg(string, any) error {
 	return fmt.Errorf("%w: the local provider has no arguments, and makes no machine with one; take it out", driver.ErrArgWarning)
 }
