@@ -49,12 +49,12 @@ type Keeper struct {
 	// Refused names a shard that does not let the certificate in, as where the operator's record was deleted;
 	// "", or nil: none is known.
 	Refused func() string
-
-	// spent is the digest of a nonce of which no repetition makes a certificate.
-	spent string
 	// Report is told of a new certificate, and of a lack of one at most every six hours;
 	// required.
 	Report func(RenewalResult)
+
+	// spent is the digest of a nonce of which no repetition makes a certificate.
+	spent string
 }
 
 // Run renews the certificate whenever it is due, until ctx ends, and returns the reason.
@@ -84,7 +84,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 // lookAgain is how often the operator looks whether it is refused, and has a nonce then.
 const lookAgain = time.Minute
 
-// untilDue waits until the certificate is to be renewed, or was replaced because it was refused. The error is the reason of ctx.
+// untilDue waits until the certificate is to be renewed, or was replaced because it was refused. The error is the
+// reason of ctx.
 func (k *Keeper) untilDue(ctx context.Context, o Options) (registered bool, err error) {
 	from, until := o.Identity.Validity()
 	due := Due(from, until, o.Random())
@@ -130,14 +131,25 @@ func (k *Keeper) retryUntilRenewed(ctx context.Context, o Options) error {
 			warned = now
 			k.Report(RenewalResult{Until: until, Err: err})
 		}
-		pause := Retry(from, until, o.Random())
-		if k.refusedBy() != "" {
-			pause = min(pause, lookAgain)
-		}
-		if err := wait(ctx, pause); err != nil {
+		if err := k.rest(ctx, Retry(from, until, o.Random())); err != nil {
 			return err
 		}
 	}
+}
+
+// rest waits until the next attempt, which is soon where a shard refuses the certificate. The error is the reason of ctx.
+func (k *Keeper) rest(ctx context.Context, pause time.Duration) error {
+	for pause > 0 {
+		step := min(pause, lookAgain)
+		if err := wait(ctx, step); err != nil {
+			return err
+		}
+		if k.refusedBy() != "" {
+			return nil
+		}
+		pause -= step
+	}
+	return nil
 }
 
 // refusedBy names a shard that refuses the certificate.

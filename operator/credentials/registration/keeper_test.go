@@ -229,7 +229,7 @@ func TestO1_WhileItIsRefusedANewNonceRegistersANewKey(t *testing.T) {
 					t.Fatalf("%d registrations with one nonce", n)
 				}
 				refused.Store(true)
-				w.after(2 * time.Hour) // the pause that it is in may be one of an hour
+				w.after(2 * time.Minute) // from now on it looks for a nonce
 				w.issue()
 				w.after(2 * time.Minute)
 				if again := w.peer(); again.ID == who.ID || string(w.stored(keySecret, "private.key")) == key {
