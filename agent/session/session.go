@@ -25,7 +25,7 @@ import (
 // instead of starting afresh each time.
 const heldFor = 10 * time.Second
 
-// Options are what a [Session] is made of. All fields but those from Cluster on, and of them Report, are optional.
+// Options are what a [Session] is made of. Required are all up to Collector, and Report; Cluster, Host, Interruption, Now and Random may be nil.
 type Options struct {
 	// Version is that of this build.
 	Version string

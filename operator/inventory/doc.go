@@ -23,8 +23,8 @@
 // tells a [Hub], which goes on at once. Each controller has a source of its own from
 // [Hub.Source]: it collects what is new for a while, so that a thousand instances that change
 // together are one round of work, and then asks the controller which objects are concerned.
-// Who has something to do collects for a shorter time ([Soon]) than who has something to say
-// ([Later]). What happens before a source is started wakes nobody: a controller looks at all
+// Who has something to do collects for a shorter time ([nstance.dev/operator/collect.Soon]) than who has something to say
+// ([nstance.dev/operator/collect.Later]). What happens before a source is started wakes nobody: a controller looks at all
 // its objects when it starts.
 //
 // [CoolOffs] remembers which groups a provider had no room for, shard by shard, and [CoolOff]

@@ -144,8 +144,8 @@ func (s *Shard) Instances(group string) []*nstancev1.InstanceStatus {
 	return s.instances.of(group)
 }
 
-// HasDetails reports whether a listing has told all about an instance. Of one that only
-// events have told of, or that is expected, it is not known yet whether it is on demand,
+// HasDetails reports whether a listing, or an event that carries the whole instance, has told all about it. Of one
+// that is expected, or of which an older server's events have told, it is not known yet whether it is on demand,
 // when it was created and what its provider calls it.
 func HasDetails(i *nstancev1.InstanceStatus) bool { return i.GetCreatedAt() != nil }
 

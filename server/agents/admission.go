@@ -91,10 +91,13 @@ func (a *Service) pin(peer identity.Peer) {
 			}
 			return nil
 		})
-		if err == nil || a.opts.Over(err) || errors.Is(err, objectstore.ErrNotFound) || retry.Wait(a.ctx, wait) != nil {
+		if err == nil || a.opts.Over(err) || errors.Is(err, objectstore.ErrNotFound) {
 			return
 		}
 		a.opts.Log.Warn("certificate of an adopted instance not recorded", "instance", peer.ID, "retry_in", wait, "error", err)
+		if retry.Wait(a.ctx, wait) != nil {
+			return
+		}
 	}
 }
 

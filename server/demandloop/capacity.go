@@ -53,7 +53,7 @@ func (c framing) answer(answers []demand.Answer) {
 		cluster := c.clusters[a.Cluster]
 		m := RollupAnswer{Sequence: a.Sequence, Held: a.Held}
 		if a.Held {
-			m.Detail = "it takes away most of what the cluster asked for before; it counts once it has come three times within 20 seconds or more"
+			m.Detail = "it takes away most of what the cluster asked for before; it counts once it was sent three times in a row, the first time 20 seconds ago or earlier"
 			c.opts.Log.Warn("roll-up held", "cluster", a.Cluster, "sequence", a.Sequence, "reason", m.Detail)
 		} else if cluster != nil && cluster.pending != nil {
 			cluster.rows, cluster.pending = cluster.pending, nil

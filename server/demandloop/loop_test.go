@@ -641,6 +641,32 @@ func TestUserDataHoldsWhatItTakesToJoin(t *testing.T) {
 	})
 }
 
+// TestAPurchaseOutlivesASession: a machine that is not made before its operator says what it takes to join is asked
+// for again when the operator is back, however long that takes. Nobody else would: it has no record yet.
+func TestAPurchaseOutlivesASession(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.change(func(s *shop) { s.settings.UserData, s.group.UserData = true, true })
+		w.unable, w.op.silent = true, true
+		w.connect()
+		w.ask(4)
+		pass(10 * time.Second) // asked, and not answered
+		w.loop.Disconnect("acme", w.op.session)
+		pass(10 * time.Minute)
+		w.op.mu.Lock()
+		asked := w.op.blobs
+		w.op.silent = false
+		w.op.mu.Unlock()
+		if asked == 0 || w.purchases() != 0 {
+			t.Fatalf("asked %d times, and %d machines were bought without an answer", asked, w.purchases())
+		}
+		w.connect()
+		pass(10 * time.Second)
+		if w.purchases() != 1 {
+			t.Errorf("%d machines were bought when the operator was back, want 1", w.purchases())
+		}
+	})
+}
+
 // TestOperatorsThatDoNotReportNodes: what the agent says has to do.
 func TestOperatorsThatDoNotReportNodes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

@@ -45,20 +45,24 @@ func (c taking) connect(l connect) {
 	cluster.session, cluster.hello, cluster.capacities = l.session, l.hello, map[string]Capacity{}
 	cluster.snapshot++
 	snapshot := Snapshot{ID: cluster.snapshot, Epoch: c.opts.Term}
-	var own []identity.ID
+	var own, buying []identity.ID
 	for id, m := range c.machines {
-		if m.about.cluster == l.cluster {
+		switch {
+		case m.about.cluster == l.cluster:
 			own = append(own, id)
+		case m.join.buying != nil && m.join.buying.Binding.Cluster == l.cluster:
+			buying = append(buying, id) // it is not made before the operator says what it takes to join
 		}
 	}
 	slices.Sort(own)
+	slices.Sort(buying)
 	for _, id := range own {
 		snapshot.Nodes = append(snapshot.Nodes, c.machines[id].about.last)
 	}
 	l.reply <- snapshot
 	c.feed.tell(demand.Session{Cluster: l.cluster, Live: true})
 	c.opts.Log.Info("operator connected", "cluster", l.cluster, "instance", l.hello.Instance, "machines", len(own))
-	for _, id := range own {
+	for _, id := range append(own, buying...) {
 		m := c.machines[id]
 		c.unask(m)
 		m.asked = time.Time{}

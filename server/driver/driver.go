@@ -34,7 +34,7 @@ type Driver interface {
 	// Create asks for one machine and does not wait for it to boot. Two calls
 	// with the same InstanceID and equal requests yield the same machine. A
 	// machine whose deletion was asked for is not created again: the error is
-	// of kind Invalid. So is that of a request whose capacity type the provider does
+	// of class Invalid. So is that of a request whose capacity type the provider does
 	// not serve, or whose arguments say something else of how the machine is paid for. Where a cloud keeps no trace of what is gone, a driver may
 	// forget that with its process; no server repeats the create of another one.
 	Create(ctx context.Context, req CreateRequest) (Machine, error)

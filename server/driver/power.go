@@ -39,8 +39,8 @@ type Powerer interface {
 	// cycle and reboot happen again.
 	//
 	// A machine that does not exist is an error of class NotFound, an action that
-	// the provider or this machine has not one of kind Unsupport, and a reboot of
-	// a machine that is stopped one of kind Invalid, as is an action that is none.
+	// the provider or this machine has not one of class Unsupport, and a reboot of
+	// a machine that is stopped one of class Invalid, as is an action that is none.
 	// A machine whose deletion was asked for does not run again, whatever is said.
 	Power(ctx context.Context, ref Ref, action PowerAction) error
 

@@ -19,7 +19,7 @@ var ErrArgWarning = errors.New("likely a mistake")
 // request is checked, from any goroutine, and must answer at once and without the
 // network.
 type Rules struct {
-	// Class is what server.provider.kind must be; empty is any.
+	// Kind is what server.provider.kind must be; empty is any.
 	Kind string
 	// ForbiddenArgs are names in args that the server sets itself.
 	ForbiddenArgs []string

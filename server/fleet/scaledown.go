@@ -28,7 +28,7 @@ func (p *planner) removeRetired() {
 	}
 }
 
-// removable reports whether a size may cost in its life.
+// removable reports whether a scale-down may delete in.
 func (p *planner) removable(in *Instance) bool {
 	return !in.OnDemand && !p.condemned[in.ID] && (in.State.Live() || in.State.Sick())
 }
@@ -73,10 +73,10 @@ func (p *planner) surplus() int {
 	return actual - p.d.Counts.Desired
 }
 
-// victims are the instances that a size may cost, in the order in which they
-// go: what has no VM yet, what is sick or taken back, what has not joined,
+// victims are the instances that a scale-down may delete, in the order in which it
+// does: what has no VM yet, what is sick or taken back, what has not joined,
 // replacements that are not needed any more, then the oldest, and last what is on hold. The replacement of
-// one that makes room stands for that one, not for itself.
+// one that is being replaced counts as that one, not for itself.
 func (p *planner) victims() []*Instance {
 	spare := make(map[identity.ID]bool)
 	var all []*Instance

@@ -12,10 +12,14 @@ func (m *Monitor) Connected(id identity.ID) {
 }
 
 // Disconnected notes the end of an agent's stream. Unless the agent said goodbye, the
-// provider is asked at once.
+// provider is asked at once. A stream may end after its instance, which was forgotten then.
 func (m *Monitor) Disconnected(id identity.ID, graceful bool) {
-	now := m.opts.Now()
-	m.change(id, func(s *signs) { s.disconnect(graceful, now) })
+	m.mu.Lock()
+	if s := m.signs[id]; s != nil {
+		s.disconnect(graceful, m.opts.Now())
+	}
+	m.mu.Unlock()
+	m.Judge(id)
 	if row, ok := m.opts.Instances.Known(id); ok && !graceful && row.State.Leaving() {
 		m.AskSoon(id) // it is not judged any more, and its drain may be over
 	}

@@ -13,7 +13,7 @@
 // well, late and gone is decided by package fleet, without a clock; what it decides from is
 // gathered in signs, which has none either.
 //
-// Lock order: the monitor's, that of the finds, the cache's. Nobody is called under any, so whoever is
+// Lock order: Monitor.mu, unannounced.mu, the cache's. Nobody is called under any, so whoever is
 // told something may call the monitor. While [Options.FoundSick] is told of an instance,
 // [Monitor.Heard], which plans are made from, still shows it as it was before.
 package liveness

@@ -44,6 +44,19 @@ func TestF31_FromSilenceToSick(t *testing.T) {
 	})
 }
 
+// TestTheEndOfAStreamAfterItsInstanceIsForgotten: the stream of an instance ends after it, and leaves nothing behind.
+func TestTheEndOfAStreamAfterItsInstanceIsForgotten(t *testing.T) {
+	inWard(t, func(t *testing.T, w *ward) {
+		id := w.in(fleet.Deleting)
+		w.Connected(id)
+		w.Forget(id)
+		w.Disconnected(id, true)
+		if n := len(w.signs); n != 0 {
+			t.Errorf("signs of %d instances are kept", n)
+		}
+	})
+}
+
 // TestF31_TheEndOfAStream: a broken one is a question to the provider, also about an instance
 // that is leaving; a goodbye is not.
 func TestF31_TheEndOfAStream(t *testing.T) {

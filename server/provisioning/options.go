@@ -17,7 +17,7 @@ import (
 	"nstance.dev/server/traces"
 )
 
-// Options are what a [Launcher] works with. All are required but LongestCreate and Refused.
+// Options are what a [Launcher] works with. All are required but LongestCreate.
 type Options struct {
 	Owner     driver.Owner
 	Instances *instances.Store

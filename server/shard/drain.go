@@ -49,7 +49,7 @@ func (r *Requests) AcknowledgeDrained(tenant string, done Drained) error {
 	}
 	if !in.State.Leaving() {
 		r.opts.Metrics.strayAcks.Inc()
-		r.opts.Log.Warn("drain acknowledged of an instance that was not to be deleted: it is deleted now", "instance", in.ID, "state", in.State)
+		r.opts.Log.Warn("drain acknowledged for an instance that was not marked for deletion; deleting it, as its Node is drained", "instance", in.ID, "state", in.State)
 	}
 	if err := r.removals.CondemnNamed(in, true); err != nil {
 		return unavailable(err)

@@ -64,9 +64,8 @@ func (p *planner) view(group fleet.GroupID, now time.Time) fleet.View {
 	return v
 }
 
-// alike has the instances that were made from what the group is made from now stand under its present
-// hash, though it was another one when they were made: by the mode of the group then, or the choice of
-// its types.
+// alike treats an instance as up to date if only the mode of its group, or the choice of its instance types, has
+// changed since it was created: it gets the group's present hash in the View.
 func (p *planner) alike(v *fleet.View, eff *effective.Group) {
 	made := eff.MadeLike()
 	for i := range v.Instances {
@@ -125,9 +124,8 @@ func (p *planner) paused(group fleet.GroupID) bool {
 // along, and that shows within half a minute.
 const longestSettleTime = 30 * time.Second
 
-// outdating fills in when instances of a group have to make room that work: for
-// their age, or because they were made from another configuration. Rotation is what blocks
-// that because of its last machines.
+// outdating fills in when healthy instances of a group are to be replaced: for their age, or because they were made
+// from another configuration. Rotation says what blocks that because the last new machines failed.
 func (p *planner) outdating(v *fleet.View, rotation fleet.Block, now time.Time) {
 	server := p.groups.Config().Server
 	v.Aging = fleet.Aging{

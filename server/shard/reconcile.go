@@ -144,7 +144,7 @@ func (r *reconciler) reportRepeat(ctx context.Context, e evaluation, wait time.D
 		return
 	}
 	r.opts.Metrics.repeats.Inc()
-	r.opts.Log.WarnContext(ctx, "reconcile repeats the same actions: it waits", "tenant", e.group.Tenant, "group", e.group.Name,
+	r.opts.Log.WarnContext(ctx, "reconcile made no progress; backing off", "tenant", e.group.Tenant, "group", e.group.Name,
 		"reason", "nothing has changed since the same actions were carried out",
 		"action", e.result.Send[0].String(), "actions", len(e.result.Send), "retry_in", wait)
 }

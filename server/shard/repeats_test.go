@@ -46,7 +46,7 @@ func TestAPassThatRepeatsItselfWaits(t *testing.T) {
 		if carriedOut < 15 || carriedOut > 25 {
 			t.Errorf("carried out %d times in ten minutes, want about 20", carriedOut)
 		}
-		said := strings.Count(w.logs.String(), "reconcile repeats the same actions: it waits")
+		said := strings.Count(w.logs.String(), "reconcile made no progress; backing off")
 		if said < carriedOut-1 || said > carriedOut {
 			t.Errorf("%d repeats were logged, of %d", said, carriedOut)
 		}
@@ -85,7 +85,7 @@ func TestCreatesDoNotWaitWithARepeat(t *testing.T) {
 			}
 			w.settle(7 * time.Minute)
 		}
-		if !strings.Contains(w.logs.String(), "reconcile repeats the same actions: it waits") {
+		if !strings.Contains(w.logs.String(), "reconcile made no progress; backing off") {
 			t.Error("no pass was a repeat")
 		}
 	})

@@ -116,9 +116,8 @@ func (s *Shard) Lead(ctx context.Context, term uint64) error {
 	return err
 }
 
-// serve lets a leader decide that has taken over. A take-over may last minutes, and nothing
-// is decided by a configuration that was replaced meanwhile: a size would be lowered that was
-// raised (S6).
+// serve begins to reconcile once the take-over is done and the newest configuration is in force. A take-over may
+// last minutes; by the configuration of its beginning, a size that was raised meanwhile would be lowered (S6).
 func (s *Shard) serve(ctx context.Context, r *Term) error {
 	for {
 		s.mu.Lock()

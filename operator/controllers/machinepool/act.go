@@ -65,8 +65,8 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 	return again, r.deleteRetired(ctx, *st)
 }
 
-// remember writes the memory of the pool, and the settings of a group that is not static
-// any more.
+// remember writes what the next passes have to know into annotations of the pool, and the settings of a group
+// that is not static any more.
 func (r *Reconciler) remember(ctx context.Context, pool *infrav1.NstanceMachinePool, p plan) error {
 	before := pool.DeepCopy()
 	for key, value := range p.memory {
@@ -83,7 +83,7 @@ func (r *Reconciler) remember(ctx context.Context, pool *infrav1.NstanceMachineP
 		return nil
 	}
 	if err := r.Client.Patch(ctx, pool, client.MergeFrom(before), infra); err != nil {
-		return fmt.Errorf("write the memory of pool %s: %w", pool.Name, err)
+		return fmt.Errorf("patch NstanceMachinePool %s: %w", pool.Name, err)
 	}
 	if p.release != nil {
 		text := "no field of the spec changes"

@@ -61,7 +61,7 @@ func poolConflict(st state) metav1.Condition {
 		return status.False(infrav1.ConditionPoolConflict, infrav1.ReasonNoConflict, "")
 	}
 	return status.True(infrav1.ConditionPoolConflict, infrav1.ReasonSharedShard, fmt.Sprintf(
-		"group %s belongs to %s already on a shard of this pool; nothing is done here until one of them gives the shard up",
+		"group %s belongs to %s already on a shard of this pool; this pool is not reconciled until the shard is taken out of spec.shards of one of them",
 		st.pool.Spec.Group, strings.Join(st.others, ", ")))
 }
 

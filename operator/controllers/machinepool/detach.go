@@ -31,7 +31,7 @@ func (r *Reconciler) detach(ctx context.Context, machine *clusterv1.Machine) err
 	capi.Annotate(machine, clusterv1.ExcludeNodeDrainingAnnotation, "true")
 	capi.Annotate(machine, infrav1.AnnotationRetiredByPool, "true")
 	if err := r.Client.Patch(ctx, machine, client.MergeFrom(before), infra); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("take Machine %s out of the hands of Cluster API: %w", machine.Name, err)
+		return fmt.Errorf("pause Machine %s: %w", machine.Name, err)
 	}
 	return nil
 }

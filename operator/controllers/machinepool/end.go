@@ -59,7 +59,7 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	controllerutil.RemoveFinalizer(st.pool, infrav1.FinalizerMachinePool)
 	err = r.Client.Patch(ctx, st.pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("take the finalizer off pool %s: %w", st.pool.Name, err)
+		return ctrl.Result{}, fmt.Errorf("remove the finalizer of NstanceMachinePool %s: %w", st.pool.Name, err)
 	}
 	return ctrl.Result{}, nil
 }

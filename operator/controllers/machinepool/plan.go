@@ -49,11 +49,10 @@ type plan struct {
 	again time.Time
 }
 
-// careful is whether something is taken away: by the plan, because a health check gave a
-// machine up, whose limit counts those that are leaving already, or because nothing stands
-// behind a Machine. Then all is read and planned again from what the API server itself has,
-// before it is carried out.
-func (p plan) careful(st state) bool {
+// needsLiveRead reports whether the plan deletes something, for a smaller size, for a health check that gave a machine
+// up (its limit counts those that are being deleted already), or for a Machine whose instance is gone. Such a plan is
+// made again from uncached reads before it is carried out.
+func (p plan) needsLiveRead(st state) bool {
 	for _, w := range p.writes {
 		shardGroup := st.shardGroups[w.shard]
 		if shardGroup != nil && (len(w.victims) > 0 || (w.spec.Demand == nil) != (shardGroup.Spec.Demand == nil) || w.size() < int(shardGroup.Spec.SizeOrZero())) {

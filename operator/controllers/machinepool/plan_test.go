@@ -301,8 +301,8 @@ func TestF36_WhatShrinksIsDecidedTwice(t *testing.T) {
 		"nothing":                {settled(3).with(), false},
 		"a setting of the parts": {settled(3).with(func(st *state) { st.pool.Spec.InstanceType = "large" }), false},
 	} {
-		if got := decide(test.st, start).careful(test.st); got != test.want {
-			t.Errorf("%s: careful is %v", name, got)
+		if got := decide(test.st, start).needsLiveRead(test.st); got != test.want {
+			t.Errorf("%s: needsLiveRead is %v", name, got)
 		}
 	}
 }

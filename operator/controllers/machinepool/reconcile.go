@@ -37,7 +37,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, err
 	}
 	p := decide(st, r.Now())
-	if p.careful(st) {
+	if p.needsLiveRead(st) {
 		if st, err = r.observe(ctx, r.Live, request.NamespacedName); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}

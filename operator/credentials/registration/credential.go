@@ -98,7 +98,7 @@ func (o owner) check(text []byte, key ed25519.PrivateKey, roots *x509.CertPool, 
 		return credential{}, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
 	if public, ok := leaf.PublicKey.(ed25519.PublicKey); !ok || !public.Equal(key.Public()) {
-		return credential{}, fmt.Errorf("%w: it is of another key", ErrUnusable)
+		return credential{}, fmt.Errorf("%w: the certificate is for another key", ErrUnusable)
 	}
 	if !now.Add(usableFor).Before(leaf.NotAfter) {
 		return credential{}, fmt.Errorf("%w: it ends at %s", ErrUnusable, leaf.NotAfter.UTC().Format(time.RFC3339))

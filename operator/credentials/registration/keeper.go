@@ -53,8 +53,8 @@ type Keeper struct {
 	// required.
 	Report func(RenewalResult)
 
-	// spent is the digest of a nonce of which no repetition makes a certificate.
-	spent string
+	// rejected is the digest of a nonce that was refused for good.
+	rejected string
 }
 
 // Run renews the certificate whenever it is due, until ctx ends, and returns the reason.
@@ -204,7 +204,7 @@ func (k *Keeper) renew(ctx context.Context, o Options) error {
 // errNoNewNonce says that the nonce in its Secret is the one that was used, has ended, or is none.
 var errNoNewNonce = errors.New("there is no unused nonce")
 
-// again registers with a nonce that was not used before, and not in vain either.
+// again registers with a nonce that was not used before, and was not refused for good.
 func (k *Keeper) again(ctx context.Context, o Options) error {
 	token, err := o.nonce(ctx)
 	if errors.Is(err, ErrNoNonce) {
@@ -214,12 +214,12 @@ func (k *Keeper) again(ctx context.Context, o Options) error {
 		return err
 	}
 	digest := nonceDigest(token)
-	if claims, err := identity.DecodeNonceUnverified(token); err != nil || !claims.Expiry().After(o.Now()) || digest == k.spent {
+	if claims, err := identity.DecodeNonceUnverified(token); err != nil || !claims.Expiry().After(o.Now()) || digest == k.rejected {
 		return errNoNewNonce
 	}
 	err = o.registerAgain(ctx, token, digest)
 	if Final(err) {
-		k.spent = digest
+		k.rejected = digest
 	}
 	return err
 }

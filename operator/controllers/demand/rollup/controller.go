@@ -163,6 +163,6 @@ func (c *Controller) check(ctx context.Context) {
 	c.checked = now
 	if !c.tally.Rebuild(now) {
 		c.opts.Observer.mismatch()
-		c.opts.Log.ErrorContext(ctx, "sums of what is needed were not those made from nothing; the latter count from now on")
+		c.opts.Log.ErrorContext(ctx, "sums of requested capacity that were kept in steps differ from a full count; the full count is used")
 	}
 }

@@ -18,8 +18,8 @@ type Options struct {
 	Tally tally.Options
 	// Overheads tells the shards what each machine carries for DaemonSets.
 	Overheads bool
-	// Interval is the time between roll-ups of a shard, Least that from a change to the roll-up
-	// with it, at most; with a Least of 0 changes wait for the interval.
+	// Interval is the time between roll-ups of a shard. A change is sent within Least; with a Least of 0
+	// it waits for the interval.
 	Interval, Least time.Duration
 	// Acknowledgements is how many patches are under way at once.
 	Acknowledgements int
@@ -62,7 +62,7 @@ type Observer struct {
 	// Built reports a round of roll-ups: how long it took to take in what has changed, to add it
 	// up and to queue it, how many shards got one, and how many requests could not be part of any.
 	Built func(list, build, enqueue time.Duration, shards, skipped int)
-	// Mismatch reports that sums which were kept in steps were not those made from nothing.
+	// Mismatch reports that sums which were kept in steps differed from a full count.
 	Mismatch func()
 	// Acknowledged reports a request that was acknowledged, or not, and how long after the roll-up.
 	Acknowledged func(took time.Duration, err error)

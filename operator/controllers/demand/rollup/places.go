@@ -37,8 +37,8 @@ func (c *Controller) place() (changed bool) {
 	return changed
 }
 
-// near finds out where the Pods run that groups have to be near of which nothing runs yet: a machine in
-// another zone would be of no use to them.
+// near resolves the affinity to Pods of groups of which nothing runs yet: a machine in another zone than that of
+// the Pods that it selects would be of no use to them.
 func (c *Controller) near(ctx context.Context) {
 	for group, term := range c.tally.Waiting() {
 		selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
@@ -47,7 +47,7 @@ func (c *Controller) near(ctx context.Context) {
 		}
 		on, err := c.runOn(ctx, term.Namespaces, selector)
 		if err != nil {
-			c.opts.Log.WarnContext(ctx, "can't read the Pods that others have to be near", "namespaces", term.Namespaces, "error", err)
+			c.opts.Log.WarnContext(ctx, "listing the Pods that an affinity selects failed", "namespaces", term.Namespaces, "error", err)
 			return // the cache ends with the process
 		}
 		c.tally.SetNear(group, on)

@@ -151,7 +151,7 @@ func TestO4_Plan(t *testing.T) {
 			want: Result{
 				Changes: []Change{{Shard: "a", From: 2, To: 1, Pick: 1}, {Shard: "b", From: 2, To: 2}},
 				Blocked: 1,
-				Reason:  "p 4→3: a 2→1; removals that wait until b is reachable and listed: 1",
+				Reason:  "p 4→3: a 2→1; scale-down by 1 waits until b is reachable and its instances are known",
 			},
 		},
 		{

@@ -49,7 +49,7 @@ func (w *work) notes() []string {
 				unseen = append(unseen, s.Name)
 			}
 		}
-		notes = append(notes, fmt.Sprintf("removals that wait until %s is reachable and listed: %d", strings.Join(unseen, " and "), w.out.Blocked))
+		notes = append(notes, fmt.Sprintf("scale-down by %[2]d waits until %[1]s is reachable and its instances are known", strings.Join(unseen, " and "), w.out.Blocked))
 	}
 	if w.out.Unplaced > 0 {
 		notes = append(notes, fmt.Sprintf("%d more have no place: a shard has at most %d", w.out.Unplaced, MaxSize))

@@ -161,7 +161,7 @@ func (b Balance) begin(m Move, want []int, now time.Time) Move {
 	case b.Busy != "":
 		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked: "+b.Busy
 	case len(unseen) > 0:
-		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked until every shard is reachable and listed: "+strings.Join(unseen, ", ")
+		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked until each shard is reachable and its instances are known: "+strings.Join(unseen, ", ")
 	case to < 0:
 		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked: "+strings.Join(refuses, ", ")
 	case now.Before(b.NotBefore):

@@ -50,11 +50,11 @@ func TestRebalance(t *testing.T) {
 		{name: "the pool has not its size yet: the plan comes first", shards: "a=4 b=1", replicas: 6, want: Move{BalancedFor: ab}},
 		{
 			name: "a shard cannot be seen", shards: "a=4? b=1", replicas: 5,
-			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked until every shard is reachable and listed: a"},
+			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked until each shard is reachable and its instances are known: a"},
 		},
 		{
 			name: "a shard is frozen", shards: "a=4 b=1!", replicas: 5,
-			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked until every shard is reachable and listed: b"},
+			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked until each shard is reachable and its instances are known: b"},
 		},
 		{
 			name: "no room where it lacks", shards: "a=4 b=1-", replicas: 5,
