@@ -36,21 +36,23 @@ type ended struct {
 type crew struct {
 	jobs  chan job
 	ended chan ended
+	open  int // jobs that were offered and whose result was not taken in yet; of the loop alone
 }
 
-// newCrew makes a crew without workers. The results of all that can be under way or wait have
-// room, so that no worker waits for the loop.
+// newCrew makes a crew without workers. The results of all that is open have room, so that no worker waits for the
+// loop, which waits for the workers when it ends.
 func newCrew(workers int) *crew {
 	return &crew{jobs: make(chan job, jobQueue), ended: make(chan ended, jobQueue+workers)}
 }
 
 // offer hands a job over, unless too many wait.
 func (c *crew) offer(j job) bool {
-	if len(c.ended) >= jobQueue/2 {
+	if c.open >= cap(c.ended) {
 		return false // the loop takes results in first
 	}
 	select {
 	case c.jobs <- j:
+		c.open++
 		return true
 	default:
 		return false

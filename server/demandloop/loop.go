@@ -171,6 +171,7 @@ func (l *Loop) absorb() {
 
 // finish takes in what a worker has done, and what was said meanwhile.
 func (l *Loop) finish(e ended) {
+	l.core.crew.open--
 	e.job.done(e.err)
 	held := l.core.held
 	l.core.held = nil
