@@ -53,8 +53,15 @@ func (s *Shard) GroupEvent(e *nstancev1.GroupEvent, now time.Time) []Change {
 // InstanceEvent takes in a change in an instance's life, with all that its shard says of the
 // instance. The event of a server of before says less: what it does not mention stays as it
 // was, and of an instance that only such events have told of HasDetails is false. Signs of the
-// stream itself, and words that are not known and describe nothing, change nothing.
+// stream itself, and words that are not known and describe nothing, change nothing. Who is heard of is missing no
+// more, which changes the State.
 func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Change {
+	before := s.State()
+	changes := s.instanceEvent(e, now)
+	return append(changes, s.changed(before)...)
+}
+
+func (s *Shard) instanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Change {
 	s.prune(now)
 	id := e.GetInstanceId()
 	if id == "" {

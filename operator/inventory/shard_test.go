@@ -222,6 +222,21 @@ func TestS8_TooManyAbsencesAreHeld(t *testing.T) {
 		gone(all[6], lacks), shardChanged)
 }
 
+// Who is heard of is missing no more, and each shard group of the shard says how many are: all have to hear that.
+func TestS8_AnEventOfAMissingInstanceChangesTheState(t *testing.T) {
+	all := many(20)
+	s := newStory(t)
+	s.lists(all...)
+	s.after(time.Minute).lists(all[6:]...)
+	wantChanges(t, "one that is missing is deleted", s.after(time.Second).InstanceEvent(eventOf(eventDeleted, all[0], 2), s.now),
+		gone(all[0], deletedWhy("")), shardChanged)
+	if held := s.State().Held; held != 5 {
+		t.Errorf("%d are missing, want 5", held)
+	}
+	wantChanges(t, "one that is there is deleted", s.after(time.Second).InstanceEvent(eventOf(eventDeleted, all[19], 2), s.now),
+		gone(all[19], deletedWhy("")))
+}
+
 func TestF21_AnEmptyListingRemovesNothing(t *testing.T) {
 	all := many(5)
 	s := newStory(t)
