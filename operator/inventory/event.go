@@ -53,8 +53,8 @@ func (s *Shard) GroupEvent(e *nstancev1.GroupEvent, now time.Time) []Change {
 // InstanceEvent takes in a change in an instance's life, with all that its shard says of the
 // instance. The event of a server of before says less: what it does not mention stays as it
 // was, and of an instance that only such events have told of HasDetails is false. Signs of the
-// stream itself, and words that are not known and describe nothing, change nothing. Who is heard of is missing no
-// more, which changes the State.
+// stream itself, and words that are not known and describe nothing, change nothing. An instance that
+// was missing is not missing any more after an event, so the number in the State changes too.
 func (s *Shard) InstanceEvent(e *nstancev1.InstanceEvent, now time.Time) []Change {
 	before := s.State()
 	changes := s.instanceEvent(e, now)

@@ -222,7 +222,7 @@ func TestS8_TooManyAbsencesAreHeld(t *testing.T) {
 		gone(all[6], lacks), shardChanged)
 }
 
-// Who is heard of is missing no more, and each shard group of the shard says how many are: all have to hear that.
+// An event of a missing instance lowers the number of missing ones, which every shard group of the shard shows.
 func TestS8_AnEventOfAMissingInstanceChangesTheState(t *testing.T) {
 	all := many(20)
 	s := newStory(t)

@@ -12,8 +12,8 @@ import (
 	"nstance.dev/e2e/env/kube"
 )
 
-// O1: an operator whose record was deleted is refused by every shard. A new nonce in its Secret registers it again,
-// with another key, and nobody starts it again.
+// O1: an operator whose record was deleted is refused by every shard. With a new nonce in its Secret it registers
+// again, with another key and without a restart.
 func TestO1_AnOperatorWithoutItsRecordRegistersAgain(t *testing.T) {
 	s := startSystem(t)
 	s.pool(t, "withdrawn", "shards: [a, b]", 1)

@@ -7,7 +7,8 @@
 // registers one key only; its answer, lost, is given again.
 //
 // [Keeper] keeps the identity fresh while the operator runs, and registers anew if it
-// could not, or if a shard refuses the identity and there is a new nonce. [Identity] is the current one, as connections use it. What is due and when,
+// could not, or if a shard refuses the identity and there is a new nonce. [Identity] is
+// the current one, as connections use it. What is due and when,
 // [Due] decides; it is pure.
 //
 // Private key and nonce are in Secrets and in memory and nowhere else: no error, log line

@@ -58,8 +58,8 @@ type Keeper struct {
 }
 
 // Run renews the certificate whenever it is due, until ctx ends, and returns the reason.
-// In its last days, after its end, and while a shard refuses it, a nonce that was not used before registers
-// the operator anew, with a new key.
+// In the certificate's last days, after its end, and while a shard refuses it, the operator registers again, with
+// a new key, if its Secret has a nonce that was not used before.
 func (k *Keeper) Run(ctx context.Context) error {
 	o := k.Options.withDefaults()
 	o.Patience = time.Nanosecond // one round at a time: the pauses are those between them

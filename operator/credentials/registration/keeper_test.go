@@ -211,8 +211,8 @@ func (r *refusing) shard() string {
 	return ""
 }
 
-// An operator whose record was deleted, or whose identity was stolen, is refused long before its certificate ends. A
-// new nonce is enough, whenever that is: nobody has to start it again, or to delete a Secret.
+// An operator whose record was deleted is refused long before its certificate ends. With a new nonce it registers
+// again at any time, without a restart, and without a Secret being deleted.
 func TestO1_WhileItIsRefusedANewNonceRegistersANewKey(t *testing.T) {
 	for name, age := range map[string]time.Duration{"young": time.Hour, "to be renewed": 22 * 24 * time.Hour, "in its last days": 29 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +256,7 @@ func TestO1_ANonceThatIsOfNoUseIsNotTriedAgain(t *testing.T) {
 		most  int
 	}{
 		"it has ended":                  {func(w *world) { w.putNonce(w.Nonce(tenant, time.Minute)) }, 0},
-		"somebody else has registered":  {func(w *world) { w.issue(); w.stranger() }, 1},
+		"another operator has used it":  {func(w *world) { w.issue(); w.stranger() }, 1},
 		"it is that of the certificate": {func(*world) {}, 0},
 		"there is none in its Secret":   {func(w *world) { w.putNonce(strings.Repeat("nonsense", 4)) }, 0},
 		"it is for another tenant":      {func(w *world) { w.putNonce(w.Nonce("other", time.Hour)) }, 0},

@@ -99,7 +99,7 @@ func (w *world) mustStart() registration.Options {
 	return o
 }
 
-// stranger has somebody else register with the nonce.
+// stranger registers another operator with the nonce.
 func (w *world) stranger() {
 	w.t.Helper()
 	s, err := w.store.Get(w.t.Context(), nonce)

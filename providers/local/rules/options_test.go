@@ -41,7 +41,7 @@ func TestCheckOption(t *testing.T) {
 	}
 }
 
-// An argument is said when the configuration is checked, before machines are asked for in vain.
+// Validation warns of an argument, before a create is refused for it.
 func TestCheckArgWarns(t *testing.T) {
 	if err := New().CheckArg("ImageId", "ami-1"); !errors.Is(err, driver.ErrArgWarning) {
 		t.Errorf("an argument of another provider: %v", err)
