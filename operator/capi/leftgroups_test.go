@@ -9,15 +9,15 @@ import (
 )
 
 func TestPlaces(t *testing.T) {
-	left := []capi.LeftGroup{{Group: "api", Shard: "us-west-2a"}, {Group: "web", Shard: "us-west-2a"}, {Group: "web", Shard: "us-west-2b"}}
-	text := capi.FormatLeftGroups(append([]capi.LeftGroup{left[2], left[0]}, left...))
+	left := []capi.OrphanedGroup{{Group: "api", Shard: "us-west-2a"}, {Group: "web", Shard: "us-west-2a"}, {Group: "web", Shard: "us-west-2b"}}
+	text := capi.FormatOrphanedGroups(append([]capi.OrphanedGroup{left[2], left[0]}, left...))
 	if text != "api--us-west-2a,web--us-west-2a,web--us-west-2b" {
 		t.Errorf("written as %q", text)
 	}
-	if diff := cmp.Diff(left, capi.ParseLeftGroups(" "+text+",,nonsense")); diff != "" {
+	if diff := cmp.Diff(left, capi.ParseOrphanedGroups(" "+text+",,nonsense")); diff != "" {
 		t.Error(diff)
 	}
-	if got := capi.ParseLeftGroups(""); got != nil {
+	if got := capi.ParseOrphanedGroups(""); got != nil {
 		t.Errorf("nothing reads as %v", got)
 	}
 }

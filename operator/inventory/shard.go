@@ -32,9 +32,9 @@ type State struct {
 	// GroupsAt and InstancesAt are when such listings last came, also before the last
 	// connection; zero: never.
 	GroupsAt, InstancesAt time.Time
-	// Held is the number of instances that listings lack and that still count, because
+	// Unconfirmed is the number of instances that listings lack and that still count, because
 	// so many at once have to be confirmed.
-	Held int
+	Unconfirmed int
 }
 
 // Synced reports whether all that the shard has is known.
@@ -112,7 +112,7 @@ type Change struct {
 // State returns how far the shard can be believed.
 func (s *Shard) State() State {
 	state := s.state
-	state.Held = len(s.missing)
+	state.Unconfirmed = len(s.missing)
 	return state
 }
 

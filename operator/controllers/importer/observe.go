@@ -30,9 +30,9 @@ type world struct {
 // forgets is whether some groups that were left count no more. If the list changes just
 // now, nobody knows.
 func (w world) forgets() bool {
-	left := capi.FormatLeftGroups(w.input.Left)
-	same := capi.FormatLeftGroups(capi.ParseLeftGroups(w.cluster.Annotations[infrav1.AnnotationLeftGroups])) == left
-	return same && capi.FormatLeftGroups(w.input.StillLeft()) != left
+	left := capi.FormatOrphanedGroups(w.input.Orphaned)
+	same := capi.FormatOrphanedGroups(capi.ParseOrphanedGroups(w.cluster.Annotations[infrav1.AnnotationOrphanedGroups])) == left
+	return same && capi.FormatOrphanedGroups(w.input.StillOrphaned()) != left
 }
 
 // observe reads all pools, and takes together what the shards have said. reader is the
@@ -61,7 +61,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader) (world, 
 		return world{}, err
 	}
 	w := world{cluster: before, pools: map[string]*infrav1.NstanceMachinePool{}}
-	w.input.Left = capi.ParseLeftGroups(after.Annotations[infrav1.AnnotationLeftGroups])
+	w.input.Orphaned = capi.ParseOrphanedGroups(after.Annotations[infrav1.AnnotationOrphanedGroups])
 	w.input.Settings = r.Settings()
 	w.input.Shards = r.listings()
 	complete, shares := referred(machinePools.Items), byOwner(shardGroups.Items)

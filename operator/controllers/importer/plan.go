@@ -81,9 +81,9 @@ type Input struct {
 	// Taken are the names of MachinePools that belong to no NstanceMachinePool of that
 	// name.
 	Taken []string
-	// Left are groups that a pool left on their shards when it was deleted. They are not
+	// Orphaned are groups that a pool left on their shards when it was deleted. They are not
 	// imported again.
-	Left []capi.LeftGroup
+	Orphaned []capi.OrphanedGroup
 }
 
 // Step is one thing to do: CreatePool, CreateShardGroup, CreateMachinePool,
@@ -191,7 +191,7 @@ func discover(in Input) map[string][]onShard {
 	found := map[string][]onShard{}
 	for _, s := range in.Shards {
 		for _, g := range s.Groups {
-			if !g.Deleting && !slices.Contains(in.Settings.Exclude, g.Key) && !slices.Contains(in.Left, capi.LeftGroup{Group: g.Key, Shard: s.Name}) {
+			if !g.Deleting && !slices.Contains(in.Settings.Exclude, g.Key) && !slices.Contains(in.Orphaned, capi.OrphanedGroup{Group: g.Key, Shard: s.Name}) {
 				found[g.Key] = append(found[g.Key], onShard{s.Name, g})
 			}
 		}

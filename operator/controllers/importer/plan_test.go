@@ -57,7 +57,7 @@ func TestO3_Plan(t *testing.T) {
 		shards   []Shard
 		pools    []Pool
 		taken    []string
-		left     []capi.LeftGroup
+		left     []capi.OrphanedGroup
 		want     []Step
 	}{
 		{
@@ -155,10 +155,10 @@ func TestO3_Plan(t *testing.T) {
 		},
 		{
 			name: "left on its shards by the pool that it had", settings: importing, shards: ab,
-			left: []capi.LeftGroup{{Group: "workers", Shard: "a"}, {Group: "workers", Shard: "b"}, {Group: "other", Shard: "a"}},
+			left: []capi.OrphanedGroup{{Group: "workers", Shard: "a"}, {Group: "workers", Shard: "b"}, {Group: "other", Shard: "a"}},
 		},
 		{
-			name: "left on one of its shards", settings: importing, shards: ab, left: []capi.LeftGroup{{Group: "workers", Shard: "a"}},
+			name: "left on one of its shards", settings: importing, shards: ab, left: []capi.OrphanedGroup{{Group: "workers", Shard: "a"}},
 			want: whole("workers", "workers", big, Size{"b", 2}),
 		},
 		{
@@ -225,7 +225,7 @@ func TestO3_Plan(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Plan(Input{Settings: tt.settings, Shards: tt.shards, Pools: tt.pools, Taken: tt.taken, Left: tt.left})
+			got := Plan(Input{Settings: tt.settings, Shards: tt.shards, Pools: tt.pools, Taken: tt.taken, Orphaned: tt.left})
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}

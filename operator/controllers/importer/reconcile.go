@@ -96,7 +96,7 @@ func (r *Reconciler) forget(ctx context.Context, w world) error {
 		return nil
 	}
 	before := w.cluster.DeepCopy()
-	capi.Annotate(w.cluster, infrav1.AnnotationLeftGroups, capi.FormatLeftGroups(w.input.StillLeft()))
+	capi.Annotate(w.cluster, infrav1.AnnotationOrphanedGroups, capi.FormatOrphanedGroups(w.input.StillOrphaned()))
 	err := r.Client.Patch(ctx, w.cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
 	if apierrors.IsConflict(err) { // the next pass sees what changed
 		return nil

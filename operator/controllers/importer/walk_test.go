@@ -215,11 +215,11 @@ func TestO3_AGroupThatWasLeftIsNotBroughtBack(t *testing.T) {
 		cluster := &infrav1.NstanceCluster{}
 		left := func() string {
 			w.Get(testworld.Cluster, cluster)
-			return cluster.Annotations[infrav1.AnnotationLeftGroups]
+			return cluster.Annotations[infrav1.AnnotationOrphanedGroups]
 		}
 		says := func(text string) {
 			w.Change(testworld.Cluster, cluster, func() {
-				cluster.Annotations = map[string]string{infrav1.AnnotationLeftGroups: text}
+				cluster.Annotations = map[string]string{infrav1.AnnotationOrphanedGroups: text}
 			})
 		}
 		says("gone--c,workers--a,workers--b")
@@ -249,12 +249,12 @@ func TestO3_AGroupThatIsLeftJustNow(t *testing.T) {
 					}
 					if first {
 						defer w.Change(testworld.Cluster, cluster, func() {
-							cluster.Annotations = map[string]string{infrav1.AnnotationLeftGroups: "workers--a,workers--b"}
+							cluster.Annotations = map[string]string{infrav1.AnnotationOrphanedGroups: "workers--a,workers--b"}
 						})
 						return c.List(ctx, list, options...)
 					}
 					w.Change(testworld.Cluster, cluster, func() {
-						cluster.Annotations = map[string]string{infrav1.AnnotationLeftGroups: "workers--a,workers--b"}
+						cluster.Annotations = map[string]string{infrav1.AnnotationOrphanedGroups: "workers--a,workers--b"}
 					})
 					return nil
 				},
@@ -262,7 +262,7 @@ func TestO3_AGroupThatIsLeftJustNow(t *testing.T) {
 			w.r.Client = w.r.Live.(client.Client)
 			w.mustPass()
 			w.Get(testworld.Cluster, cluster)
-			if diff := cmp.Diff(imported, w.made()); diff != "" || cluster.Annotations[infrav1.AnnotationLeftGroups] == "" {
+			if diff := cmp.Diff(imported, w.made()); diff != "" || cluster.Annotations[infrav1.AnnotationOrphanedGroups] == "" {
 				t.Errorf("left: %v; %s", cluster.Annotations, diff)
 			}
 		})

@@ -69,26 +69,26 @@ func (r *Reconciler) act(ctx context.Context, st *state, p plan) (time.Duration,
 // that is not static any more.
 func (r *Reconciler) remember(ctx context.Context, pool *infrav1.NstanceMachinePool, p plan) error {
 	before := pool.DeepCopy()
-	for key, value := range p.memory {
+	for key, value := range p.annotations {
 		if value == "" {
 			delete(pool.Annotations, key)
 			continue
 		}
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, key, value)
 	}
-	if p.release != nil {
-		pool.Spec.Template, pool.Spec.Subnets, pool.Spec.LoadBalancers = p.release.template, p.release.subnets, p.release.loadBalancers
+	if p.takeover != nil {
+		pool.Spec.Template, pool.Spec.Subnets, pool.Spec.LoadBalancers = p.takeover.template, p.takeover.subnets, p.takeover.loadBalancers
 	}
-	if maps.Equal(before.Annotations, pool.Annotations) && p.release == nil {
+	if maps.Equal(before.Annotations, pool.Annotations) && p.takeover == nil {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, pool, client.MergeFrom(before), infra); err != nil {
 		return fmt.Errorf("patch NstanceMachinePool %s: %w", pool.Name, err)
 	}
-	if p.release != nil {
+	if p.takeover != nil {
 		text := "no field of the spec changes"
-		if len(p.release.fields) > 0 {
-			text = "the spec takes over what the servers use: " + strings.Join(p.release.fields, ", ")
+		if len(p.takeover.fields) > 0 {
+			text = "the spec takes over what the servers use: " + strings.Join(p.takeover.fields, ", ")
 		}
 		r.Events.Eventf(pool, nil, corev1.EventTypeNormal, "StaticReleased", "Release",
 			"group %s became dynamic: no server's configuration has it; %s", pool.Spec.Group, text)
@@ -337,11 +337,11 @@ func (r *Reconciler) report(st state, p plan) {
 	case planner.Abandon:
 		publish(corev1.EventTypeWarning, "RebalanceStalled", "Rebalance", p.move.Reason)
 	}
-	before, now := removals(st.pool), st.remembered(r.Now())
+	before, now := removedShards(st.pool), st.removedShardsAt(r.Now())
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if _, known := before[name]; !known {
 			publish(corev1.EventTypeWarning, "ShardGroupRemoved", "Scale", fmt.Sprintf(
-				"the NstanceShardGroup on shard %s was deleted by a user; the pool leaves the shard out for %v, or until it no longer lists the shard", name, removal))
+				"the NstanceShardGroup on shard %s was deleted by a user; the pool leaves the shard out for %v, or until it no longer lists the shard", name, removedShardPause))
 		}
 	}
 }

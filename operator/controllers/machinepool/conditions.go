@@ -53,16 +53,16 @@ func poolConflict(st state) metav1.Condition {
 		return status.True(infrav1.ConditionPoolConflict, infrav1.ReasonMachinePoolNameTaken, fmt.Sprintf(
 			"MachinePools %s belong to other pools, so none can be made for this one; make one whose infrastructureRef is NstanceMachinePool %s, or delete one of them",
 			strings.Join(st.nameTaken, " and "), st.pool.Name))
-	case len(st.rivals) > 0:
+	case len(st.otherMachinePools) > 0:
 		return status.True(infrav1.ConditionPoolConflict, infrav1.ReasonSeveralMachinePools, fmt.Sprintf(
 			"MachinePool %s decides about this pool; %s refer to it too and change nothing: delete them",
-			st.machinePool.Name, strings.Join(st.rivals, ", ")))
-	case len(st.others) == 0:
+			st.machinePool.Name, strings.Join(st.otherMachinePools, ", ")))
+	case len(st.otherPools) == 0:
 		return status.False(infrav1.ConditionPoolConflict, infrav1.ReasonNoConflict, "")
 	}
 	return status.True(infrav1.ConditionPoolConflict, infrav1.ReasonSharedShard, fmt.Sprintf(
 		"group %s belongs to %s already on a shard of this pool; this pool is not reconciled until the shard is taken out of spec.shards of one of them",
-		st.pool.Spec.Group, strings.Join(st.others, ", ")))
+		st.pool.Spec.Group, strings.Join(st.otherPools, ", ")))
 }
 
 // shardGroupsReady sums up the shard groups; the first one that is not ready gives the reason.
@@ -285,8 +285,8 @@ func nodesJoined(st state) metav1.Condition {
 func readyCondition(st state, next infrav1.NstanceMachinePoolStatus, shardGroups metav1.Condition) metav1.Condition {
 	const ready = infrav1.ConditionReady
 	switch {
-	case len(st.others) > 0:
-		return status.False(ready, infrav1.ReasonSharedShard, "another pool has the group: "+strings.Join(st.others, ", "))
+	case len(st.otherPools) > 0:
+		return status.False(ready, infrav1.ReasonSharedShard, "another pool has the group: "+strings.Join(st.otherPools, ", "))
 	case modeOf(st) == infrav1.PoolSwitching:
 		return status.False(ready, infrav1.ReasonSwitching, switching(st))
 	case st.demands():
@@ -315,7 +315,7 @@ func specIgnored(st state) metav1.Condition {
 		if !st.static(name) || group == nil {
 			continue
 		}
-		for _, field := range lockedOf(st.pool.Spec).differs(usedBy(group)) {
+		for _, field := range specSettings(st.pool.Spec).differingFields(settingsOf(group)) {
 			if text := "spec." + field; !slices.Contains(found, text) {
 				found = append(found, text)
 			}

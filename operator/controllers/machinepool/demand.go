@@ -101,13 +101,13 @@ func (st state) hasMode(name, mode string) bool {
 	return group != nil && !group.GetDeleting() && cmp.Or(group.GetMode(), settings.ModeFixed) == mode // an older server has but one
 }
 
-// leaves says why the MachinePool of the pool is to be removed, while the machines stay; empty: it is
+// machinePoolRemovalReason says why the MachinePool of the pool is to be removed, while the machines stay; empty: it is
 // not. It goes when every shard has accepted that Pods decide from now on, not before: a block that a
 // server refuses costs nothing. One whose pool has gone back meanwhile goes as well, for its replicas
 // are those of before.
-func (st state) leaves() string {
+func (st state) machinePoolRemovalReason() string {
 	switch {
-	case st.machinePool == nil || len(st.others) > 0:
+	case st.machinePool == nil || len(st.otherPools) > 0:
 		return ""
 	case st.demands() && st.pool.Annotations[infrav1.AnnotationNoMachinePool] == "true" && st.acceptedDemand():
 		return "every shard has the group in mode demand"

@@ -66,7 +66,7 @@ func (d *draft) holder(name string, total planner.Bounds) planner.Holder {
 func (d *draft) retireDemand() {
 	for _, name := range slices.Sorted(maps.Keys(d.becomes)) {
 		until, _ := time.Parse(time.RFC3339, d.becomes[name].retireAfter)
-		d.retireOne(name, planner.Leaver{
+		d.retireOne(name, planner.RetireInput{
 			Shard: name, Listed: slices.Contains(d.pool.Spec.Shards, name), Until: until, OthersWant: len(d.shards[name].instances),
 		})
 	}

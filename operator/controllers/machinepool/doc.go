@@ -14,9 +14,9 @@
 // instances are deleted afterwards, as long as there are any. So a crash between two
 // writes costs time and nothing else.
 //
-// The memory of the pool is in its annotations: for which shards it was balanced and when
+// What the pool has to remember is in its annotations: for which shards it was balanced and when
 // the next instance may move, and which shards a user took out by deleting their shard group.
-// What groups it leaves on their servers when it goes stands on the NstanceCluster.
+// Which groups stay on their servers without it stands on the NstanceCluster.
 //
 // Rights: nstancemachinepools get list watch patch update, their status patch;
 // nstanceshardgroups and nstancemachines get list watch create patch delete; machinepools

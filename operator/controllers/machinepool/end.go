@@ -26,7 +26,7 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	if !slices.Contains(st.pool.Finalizers, infrav1.FinalizerMachinePool) {
 		return ctrl.Result{}, nil
 	}
-	if err := r.leave(ctx, st); err != nil {
+	if err := r.recordOrphanedGroups(ctx, st); err != nil {
 		return ctrl.Result{}, err
 	}
 	r.announce(st)
@@ -50,7 +50,7 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	if freed || len(st.shardGroups) > 0 || len(st.infraMachines) > 0 {
 		return ctrl.Result{RequeueAfter: endPoll}, r.publish(ctx, st, plan{})
 	}
-	if st.leaving != nil {
+	if st.removing != nil {
 		if err := (machinePoolRemoval{r, &st}).deleteMachinePool(ctx); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -64,9 +64,9 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// leave writes down which groups stay on their shards without a pool, so that nobody makes
+// recordOrphanedGroups writes down which groups stay on their shards without a pool, so that nobody makes
 // a pool of them again.
-func (r *Reconciler) leave(ctx context.Context, st state) error {
+func (r *Reconciler) recordOrphanedGroups(ctx context.Context, st state) error {
 	if st.pool.Spec.DeletionPolicy != infrav1.DeletionOrphan {
 		return nil
 	}
@@ -75,15 +75,15 @@ func (r *Reconciler) leave(ctx context.Context, st state) error {
 		return client.IgnoreNotFound(err) // without one nothing is imported
 	}
 	before := cluster.DeepCopy()
-	left := capi.ParseLeftGroups(cluster.Annotations[infrav1.AnnotationLeftGroups])
+	left := capi.ParseOrphanedGroups(cluster.Annotations[infrav1.AnnotationOrphanedGroups])
 	for _, shard := range st.order() {
-		left = append(left, capi.LeftGroup{Group: st.pool.Spec.Group, Shard: shard})
+		left = append(left, capi.OrphanedGroup{Group: st.pool.Spec.Group, Shard: shard})
 	}
-	text := capi.FormatLeftGroups(left)
-	if text == cluster.Annotations[infrav1.AnnotationLeftGroups] {
+	text := capi.FormatOrphanedGroups(left)
+	if text == cluster.Annotations[infrav1.AnnotationOrphanedGroups] {
 		return nil
 	}
-	capi.Annotate(&cluster, infrav1.AnnotationLeftGroups, text)
+	capi.Annotate(&cluster, infrav1.AnnotationOrphanedGroups, text)
 	err := r.Client.Patch(ctx, &cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
 	if err != nil {
 		return fmt.Errorf("write down that pool %s leaves its groups: %w", st.pool.Name, err)

@@ -96,7 +96,7 @@ func TestO3_WhatAPoolLeavesIsWrittenDownFirst(t *testing.T) {
 	inWorld(t, 3, func(t *testing.T, w *world) {
 		w.settle()
 		cluster := &infrav1.NstanceCluster{ObjectMeta: metav1.ObjectMeta{
-			Name: testworld.Cluster, Annotations: map[string]string{infrav1.AnnotationLeftGroups: "api--a"},
+			Name: testworld.Cluster, Annotations: map[string]string{infrav1.AnnotationOrphanedGroups: "api--a"},
 		}}
 		w.Create(cluster)
 		p := &infrav1.NstanceMachinePool{}
@@ -123,7 +123,7 @@ func TestO3_WhatAPoolLeavesIsWrittenDownFirst(t *testing.T) {
 			w.partsPass()
 		}
 		w.Get(testworld.Cluster, cluster)
-		if left := cluster.Annotations[infrav1.AnnotationLeftGroups]; w.Get("web", p) || left != "api--a,web--a,web--b" {
+		if left := cluster.Annotations[infrav1.AnnotationOrphanedGroups]; w.Get("web", p) || left != "api--a,web--a,web--b" {
 			t.Errorf("left %q, and the pool may be still there", left)
 		}
 	})

@@ -21,7 +21,7 @@ const maxInfraMachines = 50
 // missingInfraMachines are the NstanceMachines that are to be made, one for each managed instance
 // that has none, the oldest first; more says that there are others.
 func (st state) missingInfraMachines() (missing []*infrav1.NstanceMachine, more bool) {
-	if !st.asMachines || st.machinePool == nil || st.demands() || st.returning() || st.paused || len(st.others) > 0 || !st.pool.DeletionTimestamp.IsZero() {
+	if !st.asMachines || st.machinePool == nil || st.demands() || st.returning() || st.paused || len(st.otherPools) > 0 || !st.pool.DeletionTimestamp.IsZero() {
 		return nil, false
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.shards)) {
@@ -77,7 +77,7 @@ func (st state) providerIDs() []infrav1.ProviderID {
 		ids = append(ids, shardGroup.Status.ProviderIDs...)
 		known = known && shardGroup.Status.LastSyncTime != nil
 	}
-	removed := removals(st.pool)
+	removed := removedShards(st.pool)
 	for _, name := range st.pool.Spec.Shards {
 		_, gone := removed[name]
 		known = known && (st.shardGroups[name] != nil || gone)
@@ -87,7 +87,7 @@ func (st state) providerIDs() []infrav1.ProviderID {
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	if st.machinePool == nil && st.leaving == nil { // no Node goes with an id that leaves, and a demand pool may have more
+	if st.machinePool == nil && st.removing == nil { // no Node goes with an id that is taken off the list, and a demand pool may have more
 		ids = ids[:min(len(ids), MaxReplicas)]
 	}
 	return ids

@@ -79,12 +79,12 @@ func observeMachinePool(ctx context.Context, reader client.Reader, st *state) er
 	}
 	for _, claim := range claims {
 		switch {
-		case st.leaving == nil && isLeaving(claim):
-			st.leaving = claim.DeepCopy()
+		case st.removing == nil && isBeingRemoved(claim):
+			st.removing = claim.DeepCopy()
 		case st.machinePool == nil:
 			st.machinePool = claim.DeepCopy()
 		default:
-			st.rivals = append(st.rivals, claim.Name)
+			st.otherMachinePools = append(st.otherMachinePools, claim.Name)
 		}
 	}
 	return nil
@@ -98,10 +98,10 @@ func observeOtherPools(ctx context.Context, reader client.Reader, st *state) err
 	}
 	for i := range list.Items {
 		if other := &list.Items[i]; first(other, st.pool) && overlap(other, st.pool) {
-			st.others = append(st.others, other.Name)
+			st.otherPools = append(st.otherPools, other.Name)
 		}
 	}
-	slices.Sort(st.others)
+	slices.Sort(st.otherPools)
 	return nil
 }
 
@@ -154,7 +154,7 @@ func observeMachines(ctx context.Context, reader client.Reader, st *state) error
 		}
 	}
 	st.machines = map[string]*clusterv1.Machine{}
-	for _, machinePool := range []*clusterv1.MachinePool{st.leaving, st.machinePool} {
+	for _, machinePool := range []*clusterv1.MachinePool{st.removing, st.machinePool} {
 		if machinePool == nil {
 			continue
 		}
@@ -214,7 +214,7 @@ func (r *Reconciler) readInventory(name string, st state) shard {
 		}
 		for _, id := range slices.Sorted(maps.Keys(st.infraMachines)) {
 			if infraMachine := st.infraMachines[id]; infraMachine.Spec.Shard == name && known.Presence(id) == inventory.Unknown {
-				s.instances = append(s.instances, remembered(infraMachine))
+				s.instances = append(s.instances, lastKnown(infraMachine))
 			}
 		}
 		if shardGroup := st.shardGroups[name]; shardGroup != nil {
@@ -226,8 +226,8 @@ func (r *Reconciler) readInventory(name string, st state) shard {
 	return s
 }
 
-// remembered is an instance as the machine that shows it remembers it.
-func remembered(infraMachine *infrav1.NstanceMachine) *nstancev1.InstanceStatus {
+// lastKnown is an instance as the machine that shows it remembers it.
+func lastKnown(infraMachine *infrav1.NstanceMachine) *nstancev1.InstanceStatus {
 	return &nstancev1.InstanceStatus{
 		InstanceId: infraMachine.Spec.InstanceID, Group: infraMachine.Spec.GroupRef.Name, ProviderUri: infraMachine.Spec.ProviderID,
 		Status: inventory.StatusUnknown,

@@ -96,7 +96,7 @@ func (st state) anyStatic() bool {
 
 // describeMachinePool writes that.
 func (r *Reconciler) describeMachinePool(ctx context.Context, st *state) error {
-	if st.machinePool == nil || len(st.others) > 0 {
+	if st.machinePool == nil || len(st.otherPools) > 0 {
 		return nil
 	}
 	next := st.machinePool.DeepCopy()

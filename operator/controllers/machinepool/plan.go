@@ -25,7 +25,7 @@ type write struct {
 	victims []planner.Victim
 }
 
-// end is a shard group that leaves its pool.
+// end is a shard group that is removed from its pool.
 type end struct{ shard, why string }
 
 // plan is what is to be done about a pool.
@@ -40,11 +40,11 @@ type plan struct {
 	// division says how the bounds of a demand pool are divided, or what becomes of one that is to have a
 	// size again; empty: nothing changes.
 	division string
-	// release are the settings that the spec takes over because the group is no longer static;
+	// takeover are the settings that the spec takes over because the group is no longer static;
 	// nil: none.
-	release *released
-	// memory are the annotations of the pool as they are to be; empty values: none.
-	memory map[string]string
+	takeover *takeover
+	// annotations are the annotations of the pool as they are to be; empty values: none.
+	annotations map[string]string
 	// again is when time alone may change the plan; zero: never.
 	again time.Time
 }
@@ -59,12 +59,12 @@ func (p plan) needsLiveRead(st state) bool {
 			return true
 		}
 	}
-	return len(p.ends) > 0 || len(st.staleMachines) > 0 || len(remediated(st)) > 0 || st.leaving == nil && st.leaves() != ""
+	return len(p.ends) > 0 || len(st.staleMachines) > 0 || len(remediated(st)) > 0 || st.removing == nil && st.machinePoolRemovalReason() != ""
 }
 
 // decide plans for one pool. It depends on its arguments alone and changes none of them.
 func decide(st state, now time.Time) plan {
-	if len(st.others) == 0 && !st.paused && st.pool.DeletionTimestamp.IsZero() {
+	if len(st.otherPools) == 0 && !st.paused && st.pool.DeletionTimestamp.IsZero() {
 		switch {
 		case st.demands():
 			return decideDemand(st, now)
@@ -72,8 +72,8 @@ func decide(st state, now time.Time) plan {
 			return decideReturn(st, now)
 		}
 	}
-	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil || len(st.others) > 0 || st.paused || !st.pool.DeletionTimestamp.IsZero() || st.tooMany() {
-		return plan{memory: map[string]string{}}
+	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil || len(st.otherPools) > 0 || st.paused || !st.pool.DeletionTimestamp.IsZero() || st.tooMany() {
+		return plan{annotations: map[string]string{}}
 	}
 	d := &draft{state: st, now: now, listed: st.listed(now), becomes: map[string]*write{}}
 	d.begin()
@@ -95,9 +95,9 @@ type draft struct {
 // begin writes down each shard group as it is, with the settings of the pool and without the
 // retiring instances that are gone.
 func (d *draft) begin() {
-	d.plan.memory = map[string]string{}
+	d.plan.annotations = map[string]string{}
 	own, kept, takesOver := d.release()
-	d.plan.memory[infrav1.AnnotationReleasedTemplate], d.plan.release = kept, takesOver
+	d.plan.annotations[infrav1.AnnotationReleasedTemplate], d.plan.takeover = kept, takesOver
 	names := slices.Clone(d.listed)
 	for name, shardGroup := range d.shardGroups {
 		if !slices.Contains(names, name) && shardGroup.DeletionTimestamp.IsZero() {
@@ -160,7 +160,7 @@ func (d *draft) shard(name string) planner.Shard {
 		refusal = s.refusal().text()
 	}
 	return planner.Shard{
-		Name: name, Size: d.becomes[name].size(), Frozen: d.frozen(name, d.now), Unsure: !s.inventoryComplete(),
+		Name: name, Size: d.becomes[name].size(), Unreachable: d.unreachableTooLong(name, d.now), Incomplete: !s.inventoryComplete(),
 		Refusal: refusal, Surge: d.becomes[name].surge != "",
 	}
 }
@@ -188,7 +188,7 @@ func (st state) redirected(p plan, now time.Time) map[string]Redirection {
 	if len(p.sizes.Writes()) > 0 {
 		for _, name := range p.sizes.Redirected {
 			past[name] = st.shards[name].refusal()
-			if st.frozen(name, now) {
+			if st.unreachableTooLong(name, now) {
 				past[name] = RedirectedUnreachable
 			}
 		}
@@ -233,12 +233,12 @@ func (d *draft) rebalance(pool planner.Pool) {
 		}
 	}
 	if len(d.becomes) > len(d.listed) && b.Busy == "" {
-		b.Busy = "a shard is leaving the pool"
+		b.Busy = "a shard is being removed from the pool"
 	}
 	m := planner.Rebalance(b, d.now)
 	d.plan.move = m
-	d.plan.memory[infrav1.AnnotationRebalanceFor] = m.BalancedFor
-	d.plan.memory[infrav1.AnnotationRebalanceNotBefore] = stamp(m.NotBefore)
+	d.plan.annotations[infrav1.AnnotationRebalanceFor] = m.BalancedFor
+	d.plan.annotations[infrav1.AnnotationRebalanceNotBefore] = stamp(m.NotBefore)
 	d.at(m.RequeueAt)
 	w := d.becomes[m.Shard]
 	switch m.Kind {
@@ -261,7 +261,7 @@ func (d *draft) retire() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.becomes)) {
 		until, _ := time.Parse(time.RFC3339, d.becomes[name].retireAfter)
-		d.retireOne(name, planner.Leaver{
+		d.retireOne(name, planner.RetireInput{
 			Shard: name, Listed: slices.Contains(d.pool.Spec.Shards, name), Until: until,
 			OthersWant: int(*d.machinePool.Spec.Replicas), OthersReady: ready,
 		})
@@ -269,17 +269,17 @@ func (d *draft) retire() {
 }
 
 // retireOne decides about the shard group of a shard that may have left the list, or come back to it.
-func (d *draft) retireOne(name string, l planner.Leaver) {
+func (d *draft) retireOne(name string, l planner.RetireInput) {
 	w, r := d.becomes[name], planner.Retire(l, d.now)
 	switch r.Kind {
 	case planner.Begin:
 		w.retireAfter = stamp(r.Until)
 		d.at(r.Until)
-	case planner.Hold:
+	case planner.Keep:
 		d.at(r.Until)
-	case planner.Return:
+	case planner.Cancel:
 		w.retireAfter = ""
-	case planner.Leave:
+	case planner.Remove:
 		d.plan.ends = append(d.plan.ends, end{name, r.Reason})
 		delete(d.becomes, name)
 	}
@@ -298,9 +298,9 @@ func (d *draft) finish() {
 			}
 		}
 	}
-	d.plan.memory[infrav1.AnnotationRemovedShards] = formatRemovals(d.remembered(d.now))
-	for _, at := range d.remembered(d.now) {
-		d.at(at.Add(removal))
+	d.plan.annotations[infrav1.AnnotationRemovedShards] = formatRemovedShards(d.removedShardsAt(d.now))
+	for _, at := range d.removedShardsAt(d.now) {
+		d.at(at.Add(removedShardPause))
 	}
 	for _, name := range d.pool.Spec.Shards {
 		s := d.shards[name]

@@ -268,7 +268,7 @@ func TestO4_O6_Decide(t *testing.T) {
 		},
 		{"more than a pool can have", settled(3).with(replicas(MaxReplicas + 1)), ""},
 		{"paused", settled(3).with(replicas(0), func(st *state) { st.paused = true }), ""},
-		{"another pool has the group", settled(3).with(replicas(0), func(st *state) { st.others = []string{"first"} }), ""},
+		{"another pool has the group", settled(3).with(replicas(0), func(st *state) { st.otherPools = []string{"first"} }), ""},
 		{"no MachinePool", settled(3).with(func(st *state) { st.machinePool = nil }), ""},
 		{"no size is said", settled(3).with(func(st *state) { st.machinePool.Spec.Replicas = nil }), ""},
 		{"the MachinePool is being deleted, and is to grow", settled(3).with(replicas(5), ending), ""},
@@ -297,7 +297,7 @@ func TestF36_WhatShrinksIsDecidedTwice(t *testing.T) {
 		"up":                     {settled(3, 2).with(replicas(6)), false},
 		"down":                   {settled(3, 2).with(replicas(4)), true},
 		"down without Machines":  {settled(3).with(replicas(2), func(st *state) { st.asMachines = false }), true},
-		"a shard has to leave":   {settled(3, 0).with(lists("a"), func(st *state) { st.shardGroups["b"].Annotations[infrav1.AnnotationRetireAfter] = stamp(start) }), true},
+		"a shard has to go":      {settled(3, 0).with(lists("a"), func(st *state) { st.shardGroups["b"].Annotations[infrav1.AnnotationRetireAfter] = stamp(start) }), true},
 		"nothing":                {settled(3).with(), false},
 		"a setting of the parts": {settled(3).with(func(st *state) { st.pool.Spec.InstanceType = "large" }), false},
 	} {
@@ -309,23 +309,23 @@ func TestF36_WhatShrinksIsDecidedTwice(t *testing.T) {
 
 func TestO5_ARemovedPartIsRemembered(t *testing.T) {
 	st := settled(2, 2).with(func(st *state) { st.shardGroups["b"].DeletionTimestamp = &metav1.Time{Time: start} })
-	memory := decide(st, start).memory[infrav1.AnnotationRemovedShards]
-	if memory != "b=2026-01-02T03:00:00Z" {
-		t.Fatalf("memory %q", memory)
+	removed := decide(st, start).annotations[infrav1.AnnotationRemovedShards]
+	if removed != "b=2026-01-02T03:00:00Z" {
+		t.Fatalf("annotation %q", removed)
 	}
-	st.pool.Annotations[infrav1.AnnotationRemovedShards] = memory
+	st.pool.Annotations[infrav1.AnnotationRemovedShards] = removed
 	delete(st.shardGroups, "b") // the object is gone
 	st.shardGroups["a"].Spec.Size = ptr.To[int32](4)
 	for _, test := range []struct {
 		after time.Duration
 		want  string
-	}{{removal - time.Second, ""}, {removal, "b=1+surge"}} {
+	}{{removedShardPause - time.Second, ""}, {removedShardPause, "b=1+surge"}} {
 		if got := decide(st, start.Add(test.after)).text(); got != test.want {
 			t.Errorf("after %v: %q, want %q", test.after, got, test.want)
 		}
 	}
 	st.pool.Spec.Shards = []string{"a"}
-	if got := decide(st, start).memory[infrav1.AnnotationRemovedShards]; got != "" {
+	if got := decide(st, start).annotations[infrav1.AnnotationRemovedShards]; got != "" {
 		t.Errorf("a shard that is not listed any more is remembered: %q", got)
 	}
 }
@@ -358,9 +358,9 @@ func TestO5_AGroupThatIsNoLongerStaticKeepsItsTemplate(t *testing.T) {
 		{"no server said anything", released(func(st *state) { st.shardGroups["a"].Status.Config, st.shardGroups["b"].Status.Config = nil, nil }), answer{}},
 	} {
 		p := decide(test.st, start)
-		got := answer{Kept: p.memory[infrav1.AnnotationReleasedTemplate]}
-		if p.release != nil {
-			got.Release = p.release.template
+		got := answer{Kept: p.annotations[infrav1.AnnotationReleasedTemplate]}
+		if p.takeover != nil {
+			got.Release = p.takeover.template
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)

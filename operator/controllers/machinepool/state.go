@@ -22,14 +22,14 @@ import (
 type state struct {
 	pool        *infrav1.NstanceMachinePool
 	machinePool *clusterv1.MachinePool // nil: there is none
-	// leaving is a MachinePool that is being removed while the machines stay; it counts for nothing.
-	leaving *clusterv1.MachinePool
-	// rivals are other MachinePools that refer to the pool and do not count, nameTaken the
+	// removing is a MachinePool that is being removed while the machines stay; it counts for nothing.
+	removing *clusterv1.MachinePool
+	// otherMachinePools are other MachinePools that refer to the pool and do not count, nameTaken the
 	// names that a MachinePool would get and that others have.
-	rivals, nameTaken []string
-	paused            bool
-	// others are the other pools that have the group on one of the shards, and had it first.
-	others      []string
+	otherMachinePools, nameTaken []string
+	paused                       bool
+	// otherPools are the other pools that have the group on one of the shards, and had it first.
+	otherPools  []string
 	shardGroups map[string]*infrav1.NstanceShardGroup // by shard
 	// machines and infraMachines are the Machines and NstanceMachines of the pool, by instance.
 	machines      map[string]*clusterv1.Machine
@@ -68,7 +68,7 @@ func (s shard) reachable() bool {
 
 // inventoryComplete reports whether all instances of the shard are known, so that one may be chosen.
 func (s shard) inventoryComplete() bool {
-	return s.configured && s.connection.State == shards.Ready && s.synced.Synced() && s.synced.Held == 0 && s.unclear == 0
+	return s.configured && s.connection.State == shards.Ready && s.synced.Synced() && s.synced.Unconfirmed == 0 && s.unclear == 0
 }
 
 // refusal is why the shard's provider lets the group not grow, if it does.
@@ -79,8 +79,8 @@ func (s shard) refusal() Redirection {
 	return RedirectedCapacity
 }
 
-// frozen is whether growth goes elsewhere.
-func (st state) frozen(name string, now time.Time) bool {
+// unreachableTooLong is whether growth goes elsewhere.
+func (st state) unreachableTooLong(name string, now time.Time) bool {
 	s := st.shards[name]
 	if st.pool.Spec.UnreachablePolicy == infrav1.UnreachableHold {
 		return false
@@ -122,14 +122,14 @@ func (st state) size(name string) int {
 // listed are the shards that the pool is planned over, in its order: those that it lists,
 // without those whose shard group is on its way out or was taken out by a user a moment ago.
 func (st state) listed(now time.Time) []string {
-	removed := removals(st.pool)
+	removed := removedShards(st.pool)
 	return slices.DeleteFunc(slices.Clone(st.pool.Spec.Shards), func(name string) bool {
 		shardGroup := st.shardGroups[name]
 		if shardGroup != nil {
 			return !shardGroup.DeletionTimestamp.IsZero()
 		}
 		at, ok := removed[name]
-		return ok && now.Sub(at) < removal
+		return ok && now.Sub(at) < removedShardPause
 	})
 }
 
@@ -148,22 +148,22 @@ func (st state) candidate(shard string, in *nstancev1.InstanceStatus) planner.Ca
 	id := in.GetInstanceId()
 	c := planner.Candidate{
 		ID: id, Shard: shard, Created: in.GetCreatedAt().AsTime(), Machine: in.GetProviderUri() != "",
-		Leaving: in.GetCondemned() != nil || in.GetStatus() == inventory.StatusTerminating ||
+		Deleting: in.GetCondemned() != nil || in.GetStatus() == inventory.StatusTerminating ||
 			in.GetStatus() == inventory.StatusTerminated || in.GetStatus() == inventory.StatusDraining,
 	}
 	_, c.OnHold = st.shards[shard].held[id]
 	if shardGroup := st.shardGroups[shard]; shardGroup != nil && slices.Contains(shardGroup.Spec.Retiring, id) {
-		c.Leaving = true
+		c.Deleting = true
 	}
 	if infraMachine := st.infraMachines[id]; infraMachine != nil && !infraMachine.DeletionTimestamp.IsZero() {
-		c.Leaving = true
+		c.Deleting = true
 	}
 	machine := st.machines[id]
 	if machine == nil {
 		return c
 	}
 	c.DeleteAnnotation, c.Requested = machine.Annotations[clusterv1.DeleteMachineAnnotation], hasDeleteAnnotation(machine)
-	c.Leaving = c.Leaving || !machine.DeletionTimestamp.IsZero()
+	c.Deleting = c.Deleting || !machine.DeletionTimestamp.IsZero()
 	c.Repaving = capi.Repaving(machine)
 	c.Joined = machine.Status.NodeRef.IsDefined()
 	if ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition); c.Joined && ready != nil && ready.Status != metav1.ConditionTrue {
@@ -182,7 +182,7 @@ func hasDeleteAnnotation(machine *clusterv1.Machine) bool {
 func (st state) readyNodes(name string) int {
 	n := 0
 	for _, in := range st.shards[name].instances {
-		if st.candidate(name, in).Leaving {
+		if st.candidate(name, in).Deleting {
 			continue
 		}
 		machine := st.machines[in.GetInstanceId()]
@@ -200,14 +200,14 @@ func (st state) readyNodes(name string) int {
 func (st state) present(name string) int {
 	n := 0
 	for _, in := range st.shards[name].instances {
-		if c := st.candidate(name, in); !c.Leaving {
+		if c := st.candidate(name, in); !c.Deleting {
 			n++
 		}
 	}
 	return n
 }
 
-// retiring describes the instances that are still leaving on purpose; empty: none is.
+// retiring describes the retiring instances that are not gone yet; empty: there is none.
 func (st state) retiring() string {
 	n := 0
 	for _, shardGroup := range st.shardGroups {
@@ -220,14 +220,14 @@ func (st state) retiring() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d instances are still leaving", n)
+	return fmt.Sprintf("%d instances are still being deleted", n)
 }
 
 // machineHealth are the Machines of the pool as their health checks see them.
 func (st state) machineHealth() []planner.MachineHealth {
 	var all []planner.MachineHealth
 	for id, machine := range st.machines {
-		p := planner.MachineHealth{ID: id, Leaving: !machine.DeletionTimestamp.IsZero()}
+		p := planner.MachineHealth{ID: id, Deleting: !machine.DeletionTimestamp.IsZero()}
 		failed := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
 		waits := meta.IsStatusConditionFalse(machine.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
 		if failed != nil && failed.Status == metav1.ConditionFalse && waits {
@@ -243,12 +243,12 @@ func (st state) machineHealth() []planner.MachineHealth {
 	return all
 }
 
-// remembered are the removals that the pool has to know of: those of before that still
+// removedShardsAt are the removals that the pool has to know of: those of before that still
 // count and whose shard it still lists, and the shard groups that a user is deleting now.
-func (st state) remembered(now time.Time) map[string]time.Time {
-	removed := removals(st.pool)
+func (st state) removedShardsAt(now time.Time) map[string]time.Time {
+	removed := removedShards(st.pool)
 	maps.DeleteFunc(removed, func(name string, at time.Time) bool {
-		return now.Sub(at) >= removal || !slices.Contains(st.pool.Spec.Shards, name)
+		return now.Sub(at) >= removedShardPause || !slices.Contains(st.pool.Spec.Shards, name)
 	})
 	for name, shardGroup := range st.shardGroups {
 		byPool := shardGroup.Annotations[infrav1.AnnotationRetiredByPool] == "true"

@@ -7,14 +7,14 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// locked are the settings of a pool that a server's configuration has for a static group.
-type locked struct {
+// groupSettings are the settings of a pool that a server's configuration has for a static group.
+type groupSettings struct {
 	template, subnets string
 	loadBalancers     []string
 }
 
-// following returns the settings with what others say in the place of what these do.
-func (l locked) following(used locked) locked {
+// overriddenBy returns the settings with what others say in the place of what these do.
+func (l groupSettings) overriddenBy(used groupSettings) groupSettings {
 	l.template = used.template
 	if l.subnets != "" {
 		l.subnets = used.subnets
@@ -28,21 +28,21 @@ func (l locked) following(used locked) locked {
 // settings are those that the shard group of a shard is written with. While the group is static on
 // another shard the spec is locked, and a shard on which it is not static, or no longer,
 // keeps what it uses.
-func (st state) settings(name string, own locked) locked {
+func (st state) settings(name string, own groupSettings) groupSettings {
 	group := st.shards[name].group
 	if group.GetTemplate() == "" || group.GetDeleting() || !slices.ContainsFunc(st.pool.Spec.Shards, st.static) {
 		return own
 	}
-	return own.following(usedBy(group))
+	return own.overriddenBy(settingsOf(group))
 }
 
-func lockedOf(spec infrav1.NstanceMachinePoolSpec) locked {
-	return locked{spec.Template, spec.Subnets, spec.LoadBalancers}
+func specSettings(spec infrav1.NstanceMachinePoolSpec) groupSettings {
+	return groupSettings{spec.Template, spec.Subnets, spec.LoadBalancers}
 }
 
-// differs names the fields in which the settings of a pool say something else than others;
+// differingFields names the fields in which the settings of a pool say something else than others;
 // what the pool leaves out says nothing.
-func (l locked) differs(from locked) []string {
+func (l groupSettings) differingFields(from groupSettings) []string {
 	var fields []string
 	if l.template != "" && l.template != from.template {
 		fields = append(fields, "template")
@@ -64,50 +64,50 @@ func (l locked) differs(from locked) []string {
 // own words are sent again: that a group leaves the configuration changes no machine. The
 // API server locks these fields as long as the status says static. So it is written down that
 // the pool was static, and the spec is written when the status has changed.
-func (st state) release() (own locked, kept string, takesOver *released) {
+func (st state) release() (own groupSettings, kept string, takesOver *takeover) {
 	kept = st.pool.Annotations[infrav1.AnnotationReleasedTemplate]
-	own, used := lockedOf(st.pool.Spec), st.served()
+	own, used := specSettings(st.pool.Spec), st.serverSettings()
 	switch {
 	case slices.ContainsFunc(st.pool.Spec.Shards, st.static):
 		kept = used.template
 	case !st.pool.Status.IsStatic && kept == "", used.template == "":
 		kept = ""
 	default:
-		fields := own.differs(used)
+		fields := own.differingFields(used)
 		if own.template == "" {
 			fields = append(fields, "template")
 		}
-		own = own.following(used)
+		own = own.overriddenBy(used)
 		kept = used.template
 		if !st.pool.Status.IsStatic {
-			takesOver, kept = &released{own, fields}, ""
+			takesOver, kept = &takeover{own, fields}, ""
 		}
 	}
 	return own, kept, takesOver
 }
 
-// released are the settings that a pool takes over, and the fields of its spec that change.
-type released struct {
-	locked
+// takeover are the settings that a pool takes over, and the fields of its spec that change.
+type takeover struct {
+	groupSettings
 	fields []string
 }
 
-// served are the settings that the servers use, of the first shard that has the group.
-func (st state) served() locked {
+// serverSettings are the settings that the servers use, of the first shard that has the group.
+func (st state) serverSettings() groupSettings {
 	for _, name := range st.pool.Spec.Shards {
 		if group := st.shards[name].group; group.GetTemplate() != "" {
-			return usedBy(group)
+			return settingsOf(group)
 		}
 	}
 	for _, name := range st.pool.Spec.Shards {
 		if shardGroup := st.shardGroups[name]; shardGroup != nil && shardGroup.Status.Config != nil && shardGroup.Status.Config.Template != "" {
 			c := shardGroup.Status.Config
-			return locked{c.Template, c.Subnets, st.pool.Spec.LoadBalancers}
+			return groupSettings{c.Template, c.Subnets, st.pool.Spec.LoadBalancers}
 		}
 	}
-	return locked{}
+	return groupSettings{}
 }
 
-func usedBy(group *nstancev1.GroupStatus) locked {
-	return locked{group.GetTemplate(), group.GetSubnetPool(), group.GetLoadBalancers()}
+func settingsOf(group *nstancev1.GroupStatus) groupSettings {
+	return groupSettings{group.GetTemplate(), group.GetSubnetPool(), group.GetLoadBalancers()}
 }

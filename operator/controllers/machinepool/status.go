@@ -67,7 +67,7 @@ func (st state) rows() []infrav1.PoolShard {
 	return rows
 }
 
-// order has the listed shards first, as they are listed, and then those that are leaving.
+// order has the listed shards first, as they are listed, and then those that are being removed.
 func (st state) order() []string {
 	order := slices.Clone(st.pool.Spec.Shards)
 	for _, name := range slices.Sorted(maps.Keys(st.shardGroups)) {

@@ -55,9 +55,9 @@ const (
 const (
 	// AnnotationImportedFrom is where an imported pool came from: `shard=size,…`.
 	AnnotationImportedFrom = "nstance.dev/imported-from"
-	// AnnotationLeftGroups of an NstanceCluster are the groups that deleted pools left on their
+	// AnnotationOrphanedGroups of an NstanceCluster are the groups that deleted pools left on their
 	// shards, `group--shard,…`. They are not imported until they are taken off the list.
-	AnnotationLeftGroups = "nstance.dev/left-groups"
+	AnnotationOrphanedGroups = "nstance.dev/left-groups"
 	// AnnotationReleasedTemplate is the template of a group that was static, until the pool
 	// says it itself.
 	AnnotationReleasedTemplate = "nstance.dev/released-template"

@@ -31,10 +31,10 @@ func compareRequests(a, b Candidate) int {
 	return cmp.Or(aAt.Compare(bAt), cmp.Compare(a.ID, b.ID))
 }
 
-// DeletionRequests returns the instances that somebody named and that are not leaving yet, in the
+// DeletionRequests returns the instances whose deletion somebody requested and that are not being deleted yet, in the
 // order in which they are to go.
 func DeletionRequests(candidates []Candidate) []DeletionRequest {
-	requested := slices.DeleteFunc(slices.Clone(candidates), func(c Candidate) bool { return !c.Requested || c.Leaving })
+	requested := slices.DeleteFunc(slices.Clone(candidates), func(c Candidate) bool { return !c.Requested || c.Deleting })
 	slices.SortFunc(requested, compareRequests)
 	var requests []DeletionRequest
 	for _, c := range requested {

@@ -6,14 +6,14 @@ const MaxSize = 10000
 // Shard is one shard of a pool, as far as sizes depend on it.
 type Shard struct {
 	Name string
-	// Size is what the pool wants of it now, instances that leave on purpose not
+	// Size is what the pool wants of it now, retiring instances not
 	// counted; 0 for a shard that is new. A negative size counts as 0.
 	Size int
-	// Frozen: it has been unreachable for so long that growth goes elsewhere.
-	Frozen bool
-	// Unsure: it is not ready, or what it has is not completely known. Like a frozen
+	// Unreachable: it has been unreachable for so long that growth goes elsewhere.
+	Unreachable bool
+	// Incomplete: it is not ready, or what it has is not completely known. Like an unreachable
 	// shard it loses only instances that somebody named; unlike one it may grow.
-	Unsure bool
+	Incomplete bool
 	// Refusal is what its provider said against growth a short time ago, such as "out of
 	// capacity"; empty: nothing. With one it grows only if no other shard can.
 	Refusal string
@@ -22,8 +22,9 @@ type Shard struct {
 	Surge bool
 }
 
-// blind reports whether no instance of the shard may be chosen unless it was named.
-func (s Shard) blind() bool { return s.Frozen || s.Unsure }
+// notFullyKnown reports whether an instance may exist that nobody here knows of: then none of the shard
+// is chosen unless its deletion was requested.
+func (s Shard) notFullyKnown() bool { return s.Unreachable || s.Incomplete }
 
 // DeletionRequest names an instance that somebody wants to go when the pool shrinks.
 type DeletionRequest struct {
@@ -47,9 +48,9 @@ type Pool struct {
 type Change struct {
 	Shard    string
 	From, To int
-	// Named are the instances whose deletion was requested and that go, in the order of the requests.
-	Named []string
-	// Pick is how many more instances go, which the order of a [Choice] decides. From − To = len(Named) + Pick, where the shard shrinks.
+	// Requested are the instances whose deletion was requested and that go, in the order of the requests.
+	Requested []string
+	// Pick is how many more instances go, which the order of a [Choice] decides. From − To = len(Requested) + Pick, where the shard shrinks.
 	Pick int
 }
 
@@ -110,7 +111,7 @@ func Plan(p Pool) Result {
 		if delta >= 0 {
 			break
 		}
-		if w.name(m) {
+		if w.serveRequest(m) {
 			delta++
 		}
 	}
@@ -129,16 +130,16 @@ func Plan(p Pool) Result {
 	return w.result(p)
 }
 
-// work is a plan in the making: sizes move one by one.
-type work struct {
+// begunPlan is a plan in the making: sizes move one by one.
+type begunPlan struct {
 	shards []Shard
 	want   []int
 	passed []bool // by growth
 	out    Result
 }
 
-func begin(p Pool) *work {
-	w := &work{
+func begin(p Pool) *begunPlan {
+	w := &begunPlan{
 		shards: p.Shards,
 		want:   EqualSplit(p.Replicas, len(p.Shards)),
 		passed: make([]bool, len(p.Shards)),
@@ -150,7 +151,7 @@ func begin(p Pool) *work {
 	return w
 }
 
-func (w *work) sum() int {
+func (w *begunPlan) sum() int {
 	n := 0
 	for _, c := range w.out.Changes {
 		n += c.To
@@ -158,7 +159,7 @@ func (w *work) sum() int {
 	return n
 }
 
-func (w *work) surge() bool {
+func (w *begunPlan) surge() bool {
 	for _, s := range w.shards {
 		if s.Surge {
 			return true
@@ -167,13 +168,13 @@ func (w *work) surge() bool {
 	return false
 }
 
-// name lets an instance go whose deletion was requested; false if its shard has nothing to give.
-func (w *work) name(m DeletionRequest) bool {
+// serveRequest lets an instance go whose deletion was requested; false if its shard has nothing to give.
+func (w *begunPlan) serveRequest(m DeletionRequest) bool {
 	for i := range w.out.Changes {
 		c := &w.out.Changes[i]
 		if c.Shard == m.Shard && c.To > 0 {
 			c.To--
-			c.Named = append(c.Named, m.Instance)
+			c.Requested = append(c.Requested, m.Instance)
 			return true
 		}
 	}
@@ -181,15 +182,15 @@ func (w *work) name(m DeletionRequest) bool {
 }
 
 // shrink takes one instance that nobody named; false if none may be taken.
-func (w *work) shrink() bool {
-	anyBlind := false
+func (w *begunPlan) shrink() bool {
+	anyUnknown := false
 	for _, s := range w.shards {
-		anyBlind = anyBlind || s.blind()
+		anyUnknown = anyUnknown || s.notFullyKnown()
 	}
 	best := -1
 	for i, s := range w.shards {
 		c := w.out.Changes[i]
-		if s.blind() || c.To == 0 || anyBlind && c.To <= w.want[i] {
+		if s.notFullyKnown() || c.To == 0 || anyUnknown && c.To <= w.want[i] {
 			continue
 		}
 		if best < 0 || c.To-w.want[i] >= w.out.Changes[best].To-w.want[best] {
@@ -206,14 +207,14 @@ func (w *work) shrink() bool {
 
 // grow gives one instance to the shard that lacks most, among those that can have it;
 // false if none can.
-func (w *work) grow() bool {
+func (w *begunPlan) grow() bool {
 	first := w.neediest(func(Shard) bool { return true })
 	if first < 0 {
 		return false
 	}
-	best := w.neediest(func(s Shard) bool { return !s.Frozen && s.Refusal == "" })
+	best := w.neediest(func(s Shard) bool { return !s.Unreachable && s.Refusal == "" })
 	if best < 0 {
-		best = w.neediest(func(s Shard) bool { return !s.Frozen })
+		best = w.neediest(func(s Shard) bool { return !s.Unreachable })
 	}
 	if best < 0 {
 		best = first
@@ -227,7 +228,7 @@ func (w *work) grow() bool {
 
 // neediest returns the index of the eligible shard furthest below its part that may be
 // greater; -1 if there is none.
-func (w *work) neediest(eligible func(Shard) bool) int {
+func (w *begunPlan) neediest(eligible func(Shard) bool) int {
 	best := -1
 	for i, s := range w.shards {
 		if !eligible(s) || w.out.Changes[i].To >= MaxSize {
@@ -240,7 +241,7 @@ func (w *work) neediest(eligible func(Shard) bool) int {
 	return best
 }
 
-func (w *work) result(p Pool) Result {
+func (w *begunPlan) result(p Pool) Result {
 	for i, s := range w.shards {
 		if w.passed[i] {
 			w.out.Redirected = append(w.out.Redirected, s.Name)

@@ -14,7 +14,7 @@ import (
 
 // shards reads sizes such as "a=3 b=2!": a name, a size, and how the shard is.
 //
-//	! frozen   ? unsure   - refuses growth   + surges
+//	! unreachable   ? incomplete   - refuses growth   + surges
 func shards(text string) []Shard {
 	var all []Shard
 	for _, field := range strings.Fields(text) {
@@ -27,7 +27,7 @@ func shards(text string) []Shard {
 		flags := rest[len(digits):]
 		all = append(all, Shard{
 			Name: name, Size: size,
-			Frozen: strings.Contains(flags, "!"), Unsure: strings.Contains(flags, "?"),
+			Unreachable: strings.Contains(flags, "!"), Incomplete: strings.Contains(flags, "?"),
 			Surge: strings.Contains(flags, "+"),
 		})
 		if strings.Contains(flags, "-") {
@@ -93,7 +93,7 @@ func TestO4_Plan(t *testing.T) {
 		{
 			name: "the autoscaler names a node in b", shards: "a=3 b=2", replicas: 4, marks: "b1",
 			want: Result{
-				Changes: []Change{{Shard: "a", From: 3, To: 3}, {Shard: "b", From: 2, To: 1, Named: []string{"b1"}}},
+				Changes: []Change{{Shard: "a", From: 3, To: 3}, {Shard: "b", From: 2, To: 1, Requested: []string{"b1"}}},
 				Reason:  "p 5→4: b 2→1 (named: b1)",
 			},
 		},
@@ -107,7 +107,7 @@ func TestO4_Plan(t *testing.T) {
 		{
 			name: "marks outnumber: the older goes, the other stays marked", shards: "a=3 b=3", replicas: 5, marks: "b1 a1",
 			want: Result{
-				Changes: []Change{{Shard: "a", From: 3, To: 3}, {Shard: "b", From: 3, To: 2, Named: []string{"b1"}}},
+				Changes: []Change{{Shard: "a", From: 3, To: 3}, {Shard: "b", From: 3, To: 2, Requested: []string{"b1"}}},
 				Reason:  "p 6→5: b 3→2 (named: b1)",
 			},
 		},
@@ -164,7 +164,7 @@ func TestO4_Plan(t *testing.T) {
 		{
 			name: "b is unreachable, and a machine in it is named", shards: "a=2 b=2!", replicas: 3, marks: "b1",
 			want: Result{
-				Changes: []Change{{Shard: "a", From: 2, To: 2}, {Shard: "b", From: 2, To: 1, Named: []string{"b1"}}},
+				Changes: []Change{{Shard: "a", From: 2, To: 2}, {Shard: "b", From: 2, To: 1, Requested: []string{"b1"}}},
 				Reason:  "p 4→3: b 2→1 (named: b1)",
 			},
 		},
@@ -345,8 +345,8 @@ func pools(t *rapid.T) Pool {
 	surge := rapid.IntRange(-3, 5).Draw(t, "surge")
 	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
 		s := Shard{Name: string(rune('a' + i)), Size: rapid.IntRange(0, 8).Draw(t, "size"), Surge: i == surge}
-		how := rapid.SampledFrom([]string{"", "", "", "frozen", "unsure", "refuses", "frozen refuses"}).Draw(t, "how")
-		s.Frozen, s.Unsure = strings.Contains(how, "frozen"), strings.Contains(how, "unsure")
+		how := rapid.SampledFrom([]string{"", "", "", "unreachable", "incomplete", "refuses", "unreachable refuses"}).Draw(t, "how")
+		s.Unreachable, s.Incomplete = strings.Contains(how, "unreachable"), strings.Contains(how, "incomplete")
 		if strings.Contains(how, "refuses") {
 			s.Refusal = "quota exceeded"
 		}
@@ -377,19 +377,19 @@ func TestO4_Properties(t *testing.T) {
 
 // checkSum: the sizes are the pool's unless the plan says that they are not.
 func checkSum(t *rapid.T, p Pool, r Result) {
-	sum, surge, blind := 0, 0, false
+	sum, surge, unknown := 0, 0, false
 	for i, c := range r.Changes {
 		sum += c.To
 		if p.Shards[i].Surge && !r.EndSurge {
 			surge = 1
 		}
-		blind = blind || p.Shards[i].Frozen || p.Shards[i].Unsure
+		unknown = unknown || p.Shards[i].Unreachable || p.Shards[i].Incomplete
 	}
 	if sum != p.Replicas+surge+r.Blocked {
 		t.Fatalf("%d instances for %d replicas, %d of a move, %d blocked", sum, p.Replicas, surge, r.Blocked)
 	}
-	if r.Blocked < 0 || r.Blocked > 0 && !blind {
-		t.Fatalf("%d blocked, and every shard can be seen: %t", r.Blocked, !blind)
+	if r.Blocked < 0 || r.Blocked > 0 && !unknown {
+		t.Fatalf("%d blocked, and every shard is known: %t", r.Blocked, !unknown)
 	}
 }
 
@@ -403,14 +403,14 @@ func checkChanges(t *rapid.T, p Pool, r Result) {
 			t.Fatalf("shard %+v became %+v", s, c)
 		}
 		grows, shrinks = grows || c.To > c.From, shrinks || c.To < c.From
-		if gone := max(0, c.From-c.To); gone != len(c.Named)+c.Pick {
-			t.Fatalf("%d go from %s, of them %v named and %d picked", gone, c.Shard, c.Named, c.Pick)
+		if gone := max(0, c.From-c.To); gone != len(c.Requested)+c.Pick {
+			t.Fatalf("%d go from %s, of them %v named and %d picked", gone, c.Shard, c.Requested, c.Pick)
 		}
-		if c.Pick > 0 && (s.Frozen || s.Unsure) {
+		if c.Pick > 0 && (s.Unreachable || s.Incomplete) {
 			t.Fatalf("an instance of %s is picked, which cannot be seen", c.Shard)
 		}
-		named = append(named, c.Named...)
-		for _, id := range c.Named {
+		named = append(named, c.Requested...)
+		for _, id := range c.Requested {
 			if !slices.Contains(p.Requests, DeletionRequest{Instance: id, Shard: c.Shard}) {
 				t.Fatalf("%s in %s was not marked", id, c.Shard)
 			}

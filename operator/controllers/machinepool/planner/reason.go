@@ -8,7 +8,7 @@ import (
 // reason puts a plan into words, such as
 //
 //	workers 5→7: us-west-2a 3→4, us-west-2b 2→3
-func (w *work) reason(pool string) string {
+func (w *begunPlan) reason(pool string) string {
 	var parts []string
 	from, to := 0, 0
 	for _, c := range w.out.Changes {
@@ -33,19 +33,19 @@ func (w *work) reason(pool string) string {
 // String returns the change as it stands in a reason: "b 2→1 (named: i1)".
 func (c Change) String() string {
 	text := fmt.Sprintf("%s %d→%d", c.Shard, c.From, c.To)
-	if len(c.Named) > 0 {
-		text += " (named: " + strings.Join(c.Named, " ") + ")"
+	if len(c.Requested) > 0 {
+		text += " (named: " + strings.Join(c.Requested, " ") + ")"
 	}
 	return text
 }
 
 // notes says what was not done as the equal split would have it.
-func (w *work) notes() []string {
+func (w *begunPlan) notes() []string {
 	var notes []string
 	if w.out.Blocked > 0 {
 		var unseen []string
 		for _, s := range w.shards {
-			if s.blind() {
+			if s.notFullyKnown() {
 				unseen = append(unseen, s.Name)
 			}
 		}
@@ -57,7 +57,7 @@ func (w *work) notes() []string {
 	for i, s := range w.shards {
 		switch {
 		case !w.passed[i]:
-		case s.Frozen:
+		case s.Unreachable:
 			notes = append(notes, s.Name+" is skipped: unreachable")
 		default:
 			notes = append(notes, s.Name+" is skipped: "+s.Refusal)

@@ -32,7 +32,7 @@ type Balance struct {
 	Pool
 	Policy Policy
 	// Ready is the number of ready Nodes of each shard, in the order of Shards, without
-	// those whose instances are leaving.
+	// those whose instances are being deleted.
 	Ready []int
 	// Since is when the open move was opened; zero without one.
 	Since time.Time
@@ -41,7 +41,7 @@ type Balance struct {
 	// NotBefore is when the next move may be opened, as an earlier answer gave it.
 	NotBefore time.Time
 	// Busy says why nothing may be moved now, in words: the pool is paused, a victim
-	// is still leaving. Empty: nothing forbids it.
+	// is still being deleted. Empty: nothing forbids it.
 	Busy string
 }
 
@@ -131,8 +131,8 @@ func (b Balance) open(m Move, i int, now time.Time) Move {
 	case now.Before(giveUp):
 		m.RequeueAt = giveUp
 		m.Reason = fmt.Sprintf("%s has %d ready nodes of %d", s.Name, ready, s.Size)
-	case s.blind():
-		m.Reason = s.Name + " cannot be seen, and has one instance too many"
+	case s.notFullyKnown():
+		m.Reason = s.Name + " is not fully known, and has one instance too many"
 	default:
 		m.Kind, m.NotBefore = Abandon, now.Add(MoveRetry)
 		m.Reason = fmt.Sprintf("%s has %d ready nodes of %d after %v", s.Name, ready, s.Size, MoveTimeout)
@@ -147,7 +147,7 @@ func (b Balance) begin(m Move, want []int, now time.Time) Move {
 	for i, s := range b.Shards {
 		total += s.Size
 		switch {
-		case s.blind():
+		case s.notFullyKnown():
 			unseen = append(unseen, s.Name)
 		case s.Size >= want[i]:
 		case s.Refusal != "":

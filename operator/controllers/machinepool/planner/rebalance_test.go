@@ -53,7 +53,7 @@ func TestRebalance(t *testing.T) {
 			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked until each shard is reachable and its instances are known: a"},
 		},
 		{
-			name: "a shard is frozen", shards: "a=4 b=1!", replicas: 5,
+			name: "a shard is unreachable", shards: "a=4 b=1!", replicas: 5,
 			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked until each shard is reachable and its instances are known: b"},
 		},
 		{
@@ -100,7 +100,7 @@ func TestRebalance(t *testing.T) {
 		{
 			name: "open, never ready, and out of sight", shards: "a=4 b=2+!", replicas: 5, now: time.Hour,
 			balance: Balance{Ready: []int{4, 1}, Since: start},
-			want:    Move{Kind: Wait, Shard: "b", BalancedFor: ab, Reason: "b cannot be seen, and has one instance too many"},
+			want:    Move{Kind: Wait, Shard: "b", BalancedFor: ab, Reason: "b is not fully known, and has one instance too many"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -12,8 +12,8 @@ type MachineHealth struct {
 	// FailedSince is since when a health check calls it broken and waits for its owner
 	// to replace it; zero: none does.
 	FailedSince time.Time
-	// Leaving: it is being deleted already.
-	Leaving bool
+	// Deleting: it is being deleted already.
+	Deleting bool
 	// SkipRemediation: somebody asked by annotation that it be left alone.
 	SkipRemediation bool
 	// OnHold: something is done to it that looks like a failure.
@@ -29,7 +29,7 @@ func Remediate(pool []MachineHealth) []Victim {
 	var broken []MachineHealth
 	for _, p := range pool {
 		switch {
-		case p.Leaving:
+		case p.Deleting:
 			budget--
 		case !p.FailedSince.IsZero() && !p.SkipRemediation && !p.OnHold:
 			broken = append(broken, p)

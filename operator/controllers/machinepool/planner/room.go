@@ -15,7 +15,7 @@ const UnfilledHold = 60 * time.Second
 type Filling struct {
 	Shard
 	CoolOff inventory.CoolOff
-	// Present are its running and pending instances without those that leave on
+	// Present are its running and pending instances without those that are deleted on
 	// purpose.
 	Present int
 }
@@ -34,14 +34,14 @@ type Lowered struct {
 func Unfilled(shards []Filling, now time.Time) []Lowered {
 	room := false
 	for _, s := range shards {
-		room = room || !s.Frozen && !s.CoolOff.Refuses(now)
+		room = room || !s.Unreachable && !s.CoolOff.Refuses(now)
 	}
 	if !room {
 		return nil
 	}
 	var lowered []Lowered
 	for _, s := range shards {
-		if s.blind() || !s.CoolOff.Refuses(now) || s.Present >= s.Size || now.Before(s.CoolOff.Since.Add(UnfilledHold)) {
+		if s.notFullyKnown() || !s.CoolOff.Refuses(now) || s.Present >= s.Size || now.Before(s.CoolOff.Since.Add(UnfilledHold)) {
 			continue
 		}
 		lowered = append(lowered, Lowered{

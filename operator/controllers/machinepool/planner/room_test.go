@@ -10,34 +10,34 @@ import (
 )
 
 func TestRetire(t *testing.T) {
-	until := at(RetireHold)
+	until := at(RetireTimeout)
 	for _, tt := range []struct {
-		name   string
-		leaver Leaver
-		now    time.Duration
-		want   Retirement
+		name  string
+		input RetireInput
+		now   time.Duration
+		want  Retirement
 	}{
-		{"listed", Leaver{Shard: "c", Listed: true}, 0, Retirement{}},
-		{"listed again", Leaver{Shard: "c", Listed: true, Until: until}, 0, Retirement{Kind: Return, Reason: "c is listed again"}},
+		{"listed", RetireInput{Shard: "c", Listed: true}, 0, Retirement{}},
+		{"listed again", RetireInput{Shard: "c", Listed: true, Until: until}, 0, Retirement{Kind: Cancel, Reason: "c is listed again"}},
 		{
-			"just taken off, even if the others are ready", Leaver{Shard: "c"}, 0,
+			"just taken off, even if the others are ready", RetireInput{Shard: "c"}, 0,
 			Retirement{Kind: Begin, Until: until, Reason: "c is no longer listed"},
 		},
 		{
-			"the others are not ready", Leaver{Shard: "c", Until: until, OthersWant: 6, OthersReady: 5}, RetireHold - 1,
-			Retirement{Kind: Hold, Until: until, Reason: "c stays: the other shards have 5 ready nodes of 6"},
+			"the others are not ready", RetireInput{Shard: "c", Until: until, OthersWant: 6, OthersReady: 5}, RetireTimeout - 1,
+			Retirement{Kind: Keep, Until: until, Reason: "c keeps its instances: the other shards have 5 ready nodes of 6"},
 		},
 		{
-			"the others are ready", Leaver{Shard: "c", Until: until, OthersWant: 6, OthersReady: 6}, time.Second,
-			Retirement{Kind: Leave, Reason: "c leaves: the other shards have 6 ready nodes of 6"},
+			"the others are ready", RetireInput{Shard: "c", Until: until, OthersWant: 6, OthersReady: 6}, time.Second,
+			Retirement{Kind: Remove, Reason: "c is removed: the other shards have 6 ready nodes of 6"},
 		},
 		{
-			"the time has come", Leaver{Shard: "c", Until: until, OthersWant: 6, OthersReady: 5}, RetireHold,
-			Retirement{Kind: Leave, Reason: "c leaves after 15m0s: the other shards have 5 ready nodes of 6"},
+			"the time has come", RetireInput{Shard: "c", Until: until, OthersWant: 6, OthersReady: 5}, RetireTimeout,
+			Retirement{Kind: Remove, Reason: "c is removed after 15m0s: the other shards have 5 ready nodes of 6"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, Retire(tt.leaver, at(tt.now))); diff != "" {
+			if diff := cmp.Diff(tt.want, Retire(tt.input, at(tt.now))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -69,7 +69,7 @@ func TestL8_WhatIsNotFilledGoesElsewhere(t *testing.T) {
 		{"filled", seen("a=3 b=3-", 3, 3), UnfilledHold, nil},
 		{"more than filled", seen("a=3 b=3-", 3, 4), UnfilledHold, nil},
 		{"cooled off", seen("a=3 b=3-", 3, 2), inventory.FirstCoolOff, nil},
-		{"the other is frozen", seen("a=3! b=3-", 3, 2), UnfilledHold, nil},
+		{"the other is unreachable", seen("a=3! b=3-", 3, 2), UnfilledHold, nil},
 		{"the other has no room either", seen("a=3- b=3-", 3, 2), UnfilledHold, nil},
 		{"it cannot be seen", seen("a=3 b=3-?", 3, 2), UnfilledHold, nil},
 		{"missing without a refusal", seen("a=3 b=3", 3, 2), UnfilledHold, nil},

@@ -38,18 +38,18 @@ type Shrunk struct {
 // Shrink carries out one shard's part of a plan. Candidates are the instances of the
 // shard's group that are not gone; those in other shards are passed over.
 //
-// Named instances go whatever their condition, save those that are leaving: what the
+// Named instances go whatever their condition, save those that are being deleted: what the
 // server has condemned or somebody has deleted it replaces. Where the group has fewer
 // instances than its size, because they are still to be made or replaced, the size alone
 // is lowered by so much. Only what then remains is chosen.
 func Shrink(g Group, change Change, candidates []Candidate, choice Choice, now time.Time) Shrunk {
 	live := slices.DeleteFunc(slices.Clone(candidates), func(c Candidate) bool {
-		return c.Shard != change.Shard || c.Leaving || slices.Contains(g.Retiring, c.ID)
+		return c.Shard != change.Shard || c.Deleting || slices.Contains(g.Retiring, c.ID)
 	})
 	size, missing := max(g.Size, 0), max(g.Size-len(live), 0)
-	wanted := min(size, len(change.Named)+change.Pick)
+	wanted := min(size, len(change.Requested)+change.Pick)
 	var out Shrunk
-	for _, id := range change.Named {
+	for _, id := range change.Requested {
 		i := slices.IndexFunc(live, func(c Candidate) bool { return c.ID == id })
 		if i < 0 || len(out.Victims) == wanted {
 			continue

@@ -34,9 +34,9 @@ type Candidate struct {
 	// deletion. Requested says that there is one: its value may be empty.
 	DeleteAnnotation string
 	Requested        bool
-	// Leaving: the server has condemned it, its Machine is being deleted, or it retires
+	// Deleting: the server has condemned it, its Machine is being deleted, or it retires
 	// already. It is not chosen again, and a request for its deletion means nothing any more.
-	Leaving bool
+	Deleting bool
 	// Machine: the provider has a machine for it.
 	Machine bool
 	// Joined: it has, or has had, a Node.

@@ -30,7 +30,7 @@ func notReady(for_ time.Duration) func(*Candidate) {
 
 func neverJoined(c *Candidate) { c.Joined = false }
 func noMachine(c *Candidate)   { c.Joined, c.Machine = false, false }
-func leaving(c *Candidate)     { c.Leaving = true }
+func deleting(c *Candidate)    { c.Deleting = true }
 func elsewhere(c *Candidate)   { c.Shard = "b" }
 
 func TestMarksAreServedInOrder(t *testing.T) {
@@ -40,7 +40,7 @@ func TestMarksAreServedInOrder(t *testing.T) {
 		works("i-person2", 1).but(marked("yes")),
 		works("i-person1", 1).but(marked("")),
 		works("i-autoscaler", 1).but(marked("2026-01-02 04:59:00.5 +0200 CEST m=+12.5")).but(elsewhere),
-		works("i-leaving", 1).but(marked("")).but(leaving),
+		works("i-deleting", 1).but(marked("")).but(deleting),
 		works("i-same", 1).but(marked("2026-01-02T02:59:00.5Z")),
 	})
 	want := []DeletionRequest{
@@ -153,7 +153,7 @@ func TestShrink(t *testing.T) {
 		},
 		{
 			name: "those that go already are not chosen again", group: Group{Size: 2, Retiring: []string{"i2"}}, pick: 1,
-			candidates: []Candidate{works("i1", 4).but(leaving), works("i2", 3), works("i3", 2), works("i4", 1)},
+			candidates: []Candidate{works("i1", 4).but(deleting), works("i2", 3), works("i3", 2), works("i4", 1)},
 			want:       Shrunk{Group: Group{Size: 1, Retiring: []string{"i2", "i3"}}, Victims: because("i3", "oldest in a")},
 		},
 		{
@@ -178,12 +178,12 @@ func TestShrink(t *testing.T) {
 		},
 		{
 			name: "the named one is condemned already: its replacement is not made", group: Group{Size: 2}, named: []string{"i1"},
-			candidates: []Candidate{works("i1", 2).but(leaving), works("i2", 1)},
+			candidates: []Candidate{works("i1", 2).but(deleting), works("i2", 1)},
 			want:       Shrunk{Group: Group{Size: 1}, Vacant: 1},
 		},
 		{
 			name: "the named one is condemned and replaced: the replacement goes", group: Group{Size: 2}, named: []string{"i1"},
-			candidates: []Candidate{works("i1", 2).but(leaving), works("i2", 1), works("i3", 0).but(noMachine)},
+			candidates: []Candidate{works("i1", 2).but(deleting), works("i2", 1), works("i3", 0).but(noMachine)},
 			want:       Shrunk{Group: Group{Size: 1, Retiring: []string{"i3"}}, Victims: because("i3", "it has no machine yet")},
 		},
 		{
@@ -195,7 +195,7 @@ func TestShrink(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			change := Change{Shard: "a", Named: tt.named, Pick: tt.pick}
+			change := Change{Shard: "a", Requested: tt.named, Pick: tt.pick}
 			got := Shrink(tt.group, change, tt.candidates, tt.choice, now)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
@@ -233,7 +233,7 @@ func candidates(t *rapid.T) []Candidate {
 	for i := range rapid.IntRange(0, 12).Draw(t, "candidates") {
 		c := works(string(rune('a'+i)), rapid.IntRange(0, 5).Draw(t, "age"))
 		for _, change := range rapid.SliceOfN(rapid.SampledFrom([]func(*Candidate){
-			leaving, neverJoined, noMachine, elsewhere, marked(""), marked(now.String()), notReady(time.Hour),
+			deleting, neverJoined, noMachine, elsewhere, marked(""), marked(now.String()), notReady(time.Hour),
 		}), 0, 2).Draw(t, "changes") {
 			change(&c)
 		}
@@ -252,20 +252,20 @@ func TestO6_TheServerNeverChooses(t *testing.T) {
 		for _, c := range all {
 			if rapid.IntRange(0, 4).Draw(t, "retiring") == 0 {
 				g.Retiring = append(g.Retiring, c.ID)
-			} else if c.Shard == "a" && !c.Leaving {
+			} else if c.Shard == "a" && !c.Deleting {
 				live++
 			}
 		}
 		change := Change{Shard: "a", Pick: rapid.IntRange(0, 6).Draw(t, "pick")}
 		for _, m := range DeletionRequests(all) {
 			if m.Shard == "a" && rapid.Bool().Draw(t, "named") {
-				change.Named = append(change.Named, m.Instance)
+				change.Requested = append(change.Requested, m.Instance)
 			}
 		}
 		choice := Choice{Policy: rapid.SampledFrom([]VictimPolicy{"", Oldest, Newest, Random}).Draw(t, "policy")}
 		got := Shrink(g, change, all, choice, now)
 
-		wanted := min(g.Size, len(change.Named)+change.Pick)
+		wanted := min(g.Size, len(change.Requested)+change.Pick)
 		if g.Size-got.Size != wanted || len(got.Victims)+got.Vacant != wanted {
 			t.Fatalf("size %d to %d by %d victims and %d vacant, wanted %d less", g.Size, got.Size, len(got.Victims), got.Vacant, wanted)
 		}
@@ -281,7 +281,7 @@ func TestO6_TheServerNeverChooses(t *testing.T) {
 		}
 		for _, v := range got.Victims {
 			i := slices.IndexFunc(all, func(c Candidate) bool { return c.ID == v.ID })
-			if c := all[i]; c.Leaving || c.Shard != "a" || slices.Contains(g.Retiring, c.ID) || v.Why == "" {
+			if c := all[i]; c.Deleting || c.Shard != "a" || slices.Contains(g.Retiring, c.ID) || v.Why == "" {
 				t.Fatalf("%+v was chosen: %q", c, v.Why)
 			}
 		}
@@ -298,7 +298,7 @@ func TestRemediate(t *testing.T) {
 	broken := func(id string, hours int) MachineHealth {
 		return MachineHealth{ID: id, FailedSince: ago(time.Duration(hours) * time.Hour)}
 	}
-	leaves := MachineHealth{ID: "l", FailedSince: ago(time.Hour), Leaving: true}
+	leaves := MachineHealth{ID: "l", FailedSince: ago(time.Hour), Deleting: true}
 	spared := MachineHealth{ID: "s", FailedSince: ago(time.Hour), SkipRemediation: true}
 	one, two := broken("i1", 1), broken("i2", 2)
 	first := Victim{"i2", "its health check failed at 2026-01-02T01:04:05Z"}

@@ -26,11 +26,11 @@ func stamp(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// removal is how long a shard is planned around after a user deleted its shard group.
-const removal = 10 * time.Minute
+// removedShardPause is how long a shard is planned around after a user deleted its shard group.
+const removedShardPause = 10 * time.Minute
 
-// removals are the shards whose shard group a user deleted, and when.
-func removals(pool *infrav1.NstanceMachinePool) map[string]time.Time {
+// removedShards are the shards whose shard group a user deleted, and when.
+func removedShards(pool *infrav1.NstanceMachinePool) map[string]time.Time {
 	removed := map[string]time.Time{}
 	for entry := range strings.SplitSeq(pool.Annotations[infrav1.AnnotationRemovedShards], ",") {
 		name, text, _ := strings.Cut(entry, "=")
@@ -41,8 +41,8 @@ func removals(pool *infrav1.NstanceMachinePool) map[string]time.Time {
 	return removed
 }
 
-// formatRemovals writes what removals reads.
-func formatRemovals(removed map[string]time.Time) string {
+// formatRemovedShards writes what removedShards reads.
+func formatRemovedShards(removed map[string]time.Time) string {
 	var entries []string
 	for _, name := range slices.Sorted(maps.Keys(removed)) {
 		entries = append(entries, name+"="+stamp(removed[name]))
