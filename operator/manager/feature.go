@@ -35,7 +35,7 @@ import (
 
 // A feature is a part of the operator that stands by itself: the kinds that it works with, the
 // rights that it needs, what it reads of Pods, and how its controllers start. One that is off
-// needs none of that. CONTRIBUTING.md, "A new kind", says what else a new kind needs.
+// needs none of that. CONTRIBUTING.md, "A new CRD kind", says what else a new kind needs.
 type feature struct {
 	name string
 	// on says whether an operator with these settings has it; nil: each has.

@@ -13,7 +13,8 @@
 // repeats them.
 //
 // Package drivertest holds the contract as a test suite and a fake cloud with
-// faults; every driver passes the suite.
+// faults; every driver passes the suite. What else a new provider touches, from the workspace to
+// the release, is listed in CONTRIBUTING.md, "A new provider".
 package driver
 
 import (

@@ -1,9 +1,9 @@
 // Package filesync brings machines their files and certificates, and keeps them as they
 // should be.
 //
-//   - Package delivery below it decides which files a machine is sent, and when: pure rules.
-//   - Package sources below it makes what is in them: rendered, or read from storage and the
-//     secrets store. Certificates are issued here.
+//   - Package filesync/delivery decides which files a machine is sent, and when: pure rules.
+//   - Package filesync/sources makes what is in them: rendered, or read from storage and the
+//     secrets store. Certificates are issued here, in certify.go.
 //   - A [Syncer] does what delivery decides, for one leader's term.
 //
 // A Syncer is told what happens - an agent connects, reports, hands in keys; a configuration
