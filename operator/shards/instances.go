@@ -71,7 +71,7 @@ func instanceEvents(s *Shard, c *session, sink InstanceSink) watch[nstancev1.Ins
 					break
 				}
 				if e.GetStatus() == "created" && e.GetInstance().GetProviderUri() == "" {
-					c.tell(instanceList) // what its provider calls it is no event
+					c.requestList(instanceList) // what its provider calls it is no event
 				}
 				sink.InstanceEvent(s.name, e)
 			}

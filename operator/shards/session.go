@@ -24,12 +24,12 @@ type session struct {
 	over chan struct{} // closed by end
 	done chan struct{} // closed once the loops have ended
 
-	mu       sync.Mutex
-	calls    int  // in flight
-	retired  bool // closed as soon as none is
-	listed   [2]bool
-	relisted [2]chan struct{} // wakes the lists up
-	news     [2]chan struct{} // does so after a while
+	mu            sync.Mutex
+	calls         int  // in flight
+	retired       bool // closed as soon as none is
+	listed        [2]bool
+	relisted      [2]chan struct{} // wakes the lists up
+	listRequested [2]chan struct{} // does so after a while
 }
 
 // soon is when to list after an event told of something new: what its provider calls it was not
@@ -75,7 +75,7 @@ func newSession(cc *grpc.ClientConn, why *Cause, address string, info *nstancev1
 	}
 	c.end = sync.OnceFunc(func() { close(c.over) })
 	for i := range c.relisted {
-		c.relisted[i], c.news[i] = make(chan struct{}, 1), make(chan struct{}, 1)
+		c.relisted[i], c.listRequested[i] = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	return c
 }
@@ -128,8 +128,8 @@ func (c *session) closeIdle() {
 // relist asks for a list as soon as the last one is through.
 func (c *session) relist(which int) { signal(c.relisted[which]) }
 
-// tell asks for a list soon.
-func (c *session) tell(which int) { signal(c.news[which]) }
+// requestList asks for a list soon.
+func (c *session) requestList(which int) { signal(c.listRequested[which]) }
 
 func signal(to chan struct{}) {
 	select {
@@ -142,7 +142,7 @@ func signal(to chan struct{}) {
 func (c *session) due(ctx context.Context, which int, next time.Duration) bool {
 	timer := time.NewTimer(next)
 	defer timer.Stop()
-	news := c.news[which]
+	requested := c.listRequested[which]
 	for {
 		select {
 		case <-ctx.Done():
@@ -151,8 +151,8 @@ func (c *session) due(ctx context.Context, which int, next time.Duration) bool {
 			return true
 		case <-timer.C:
 			return true
-		case <-news:
-			news = nil // what comes now is for the list after this one
+		case <-requested:
+			requested = nil // what comes now is for the list after this one
 			timer.Reset(min(soon, next))
 		}
 	}

@@ -142,7 +142,7 @@ func TestLeaderNetworkThatCannotBe(t *testing.T) {
 		want   driver.ErrorClass
 		says   string
 	}{
-		"it is not configured":      {func(o *aws.Options) { o.LeaderIP, o.LeaderInterface = "", "" }, nil, driver.Unsupport, "no leader_network"},
+		"it is not configured":      {func(o *aws.Options) { o.LeaderIP, o.LeaderInterface = "", "" }, nil, driver.Unsupported, "no leader_network"},
 		"there is no such one":      {func(o *aws.Options) { o.LeaderInterface = "eni-0ffffffffffffffff" }, nil, driver.MissingRef, "eni-0ffffffffffffffff"},
 		"it has another address":    {func(o *aws.Options) { o.LeaderIP = "10.0.0.9" }, nil, driver.Invalid, "server.leader_network.ip is 10.0.0.9"},
 		"it may not be looked at":   {nil, wire.Always("DescribeNetworkInterfaces", wire.Fault{Kind: driver.Auth}), driver.Auth, ""},

@@ -253,8 +253,8 @@ func TestSpotMachines(t *testing.T) {
 			t.Fatalf("create: %v, %+v", err, w.alive())
 		}
 		ref := driver.Ref{InstanceID: m.InstanceID, ProviderID: m.ProviderID}
-		wantKind(t, "off", d.Power(t.Context(), ref, driver.PowerOff), driver.Unsupport)
-		wantKind(t, "cycle", d.Power(t.Context(), ref, driver.PowerCycle), driver.Unsupport)
+		wantKind(t, "off", d.Power(t.Context(), ref, driver.PowerOff), driver.Unsupported)
+		wantKind(t, "cycle", d.Power(t.Context(), ref, driver.PowerCycle), driver.Unsupported)
 		wantKind(t, "reboot", d.Power(t.Context(), ref, driver.PowerReboot), "")
 	})
 }

@@ -111,8 +111,8 @@ func TestLeaderAddressWithoutOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantKind(t, "assign", d.AssignLeaderNetwork(t.Context(), driver.Addresses{}), driver.Unsupport)
-		wantKind(t, "release", d.ReleaseLeaderNetwork(t.Context()), driver.Unsupport)
+		wantKind(t, "assign", d.AssignLeaderNetwork(t.Context(), driver.Addresses{}), driver.Unsupported)
+		wantKind(t, "release", d.ReleaseLeaderNetwork(t.Context()), driver.Unsupported)
 	})
 }
 

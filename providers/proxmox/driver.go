@@ -206,7 +206,7 @@ func (d *Driver) Output(ctx context.Context, ref driver.Ref, source driver.Outpu
 		return driver.Output{}, api.FailAs(driver.Transient, op, err)
 	}
 	if source != driver.Log {
-		return driver.Output{}, api.FailAs(driver.Unsupport, op, fmt.Errorf("of a machine Proxmox VE keeps the %s of its tasks, and no %q", driver.Log, source))
+		return driver.Output{}, api.FailAs(driver.Unsupported, op, fmt.Errorf("of a machine Proxmox VE keeps the %s of its tasks, and no %q", driver.Log, source))
 	}
 	if _, err := identity.ParseID(string(ref.InstanceID)); err != nil {
 		return driver.Output{}, api.FailAs(driver.Invalid, op, err)

@@ -33,7 +33,7 @@ func TestOutputIsTheLogOfTasks(t *testing.T) {
 			t.Errorf("the log is\n%s", text)
 		}
 		_, err = d.Output(t.Context(), ref, driver.Console)
-		if driver.ClassOf(err) != driver.Unsupport || !strings.Contains(err.Error(), `no "console"`) {
+		if driver.ClassOf(err) != driver.Unsupported || !strings.Contains(err.Error(), `no "console"`) {
 			t.Errorf("the console: %v", err)
 		}
 	})

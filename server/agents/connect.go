@@ -82,21 +82,21 @@ func (a *Service) readmit(s *stream) error {
 	case a.streams.has(s.id):
 		return errReplaced
 	}
-	return a.enter(s)
+	return a.register(s)
 }
 
-// enter makes this the stream of its instance, unless either has ended since the
+// register makes this the stream of its instance, unless either has ended since the
 // stream was admitted: then nobody would take it out again (S13).
-func (a *Service) enter(s *stream) error {
-	replaced, err := a.takeIn(s)
+func (a *Service) register(s *stream) error {
+	replaced, err := a.registerCounting(s)
 	if replaced > cloneLimit {
 		a.reportClone(s.id)
 	}
 	return err
 }
 
-// takeIn is enter, and says how many streams of the instance were replaced lately.
-func (a *Service) takeIn(s *stream) (replaced int, err error) {
+// registerCounting does what register does, and says how many streams of the instance were replaced lately.
+func (a *Service) registerCounting(s *stream) (replaced int, err error) {
 	s.entry.Lock()
 	defer s.entry.Unlock()
 	defer a.turns.of(s.id)()
@@ -105,17 +105,17 @@ func (a *Service) takeIn(s *stream) (replaced int, err error) {
 	}
 	a.opts.Files.Connect(s.id, a.line(s))
 	if _, ok := a.opts.Instances.Known(s.id); !ok {
-		a.takeOut(s)
+		a.unregister(s)
 		return replaced, errDeleted
 	}
-	s.entered = a
+	s.owner = a
 	a.opts.Liveness.Connected(s.id)
 	return replaced, nil
 }
 
-// takeOut takes a stream out, unless a newer one has taken its place. It reports whether it
+// unregister takes a stream out, unless a newer one has taken its place. It reports whether it
 // was the instance's stream. The caller has the instance's turn.
-func (a *Service) takeOut(s *stream) bool {
+func (a *Service) unregister(s *stream) bool {
 	if !a.streams.remove(s) {
 		return false
 	}
@@ -133,10 +133,10 @@ func (a *Service) reportClone(id identity.ID) {
 	a.opts.Failed(row, "auth", "two machines connect with the identity of this instance; one may be a clone")
 }
 
-// left implements [handler].
-func (a *Service) left(s *stream, why error) {
+// streamEnded implements [handler].
+func (a *Service) streamEnded(s *stream, why error) {
 	defer a.turns.of(s.id)()
-	if a.takeOut(s) && a.ctx.Err() == nil {
+	if a.unregister(s) && a.ctx.Err() == nil {
 		a.opts.Liveness.Disconnected(s.id, why == nil)
 		a.opts.Log.Info("agent disconnected", "instance", s.id, "graceful", why == nil)
 	}
@@ -202,7 +202,7 @@ func (a *Service) greet(s *stream, hello *nstancev1.Hello) error {
 	}
 	s.noteCapabilities(hello.Capabilities)
 	s.noteBuilder(printable(hello.AgentVersion), hello.Capabilities)
-	if err := a.enter(s); err != nil {
+	if err := a.register(s); err != nil {
 		return err
 	}
 	s.endAfter(s.expires.Sub(a.opts.Now()), refusal.ErrCertificateExpired)

@@ -24,7 +24,7 @@ func TestWhoHearsOfConnectionsMayCallTheService(t *testing.T) {
 	go func() {
 		defer close(done)
 		for _, s := range []*stream{first, second} {
-			if _, err := a.takeIn(s); err != nil {
+			if _, err := a.registerCounting(s); err != nil {
 				t.Error(err)
 			}
 		}
@@ -53,12 +53,12 @@ func TestStreamsOfAnInstanceAreToldInOrder(t *testing.T) {
 		a.onCall = func(string) {
 			a.onCall = nil
 			go func() {
-				_, err := a.takeIn(second)
+				_, err := a.registerCounting(second)
 				taken <- err
 			}()
 			synctest.Wait()
 		}
-		if _, err := a.takeIn(first); err != nil {
+		if _, err := a.registerCounting(first); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-taken; err != nil {

@@ -34,8 +34,8 @@ type handler interface {
 	leads() bool
 	// room says that there is room in the queue again, where there was none.
 	room(id identity.ID)
-	// left says that a stream that was entered has ended, and why; nil: with a goodbye.
-	left(s *stream, why error)
+	// streamEnded says that a stream that was registered has ended, and why; nil: with a goodbye.
+	streamEnded(s *stream, why error)
 }
 
 // stream is one agent's connection. While nothing happens it costs two goroutines with
@@ -52,8 +52,8 @@ type stream struct {
 
 	serving atomic.Pointer[serving] // changes while mu is held
 
-	entry   sync.Mutex // held while the stream is taken in among others, or out
-	entered handler    // who has taken it in; nil: nobody yet
+	entry sync.Mutex // held while the stream is taken in among others, or out
+	owner handler    // with whom it is registered; nil: nobody yet
 
 	mu    sync.Mutex
 	queue outbox
@@ -193,8 +193,8 @@ func (s *stream) end() error {
 	s.mu.Unlock()
 	s.entry.Lock()
 	defer s.entry.Unlock()
-	if s.entered != nil {
-		s.entered.left(s, why)
+	if s.owner != nil {
+		s.owner.streamEnded(s, why)
 	}
 	return why
 }

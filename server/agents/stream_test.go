@@ -52,7 +52,7 @@ func (c *clerk) room(identity.ID) {
 	}
 }
 
-func (c *clerk) left(_ *stream, why error) { c.leaves = append(c.leaves, why) }
+func (c *clerk) streamEnded(_ *stream, why error) { c.leaves = append(c.leaves, why) }
 
 func (c *clerk) count() int {
 	synctest.Wait()
@@ -234,7 +234,7 @@ func TestRoomIsToldOutsideOfTheLock(t *testing.T) {
 func TestAStreamEndsOnce(t *testing.T) {
 	why := errors.New("first")
 	withStream(t, func(t *testing.T, s *stream, conn *pipe, one, two *clerk, _, second *handler) {
-		s.entered = one
+		s.owner = one
 		s.park()
 		conn.say(report("vmx0", 1))
 		s.finish(why)
@@ -259,7 +259,7 @@ func TestAStreamEndsOnce(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if !s.over() || !errors.Is(s.end(), why) || len(one.leaves) != 0 {
-			t.Errorf("over: %v, and %d leaves are told of a stream that was never entered", s.over(), len(one.leaves))
+			t.Errorf("over: %v, and %d leaves are told of a stream that was never registered", s.over(), len(one.leaves))
 		}
 	})
 	withStream(t, func(t *testing.T, s *stream, conn *pipe, _, _ *clerk, _, _ *handler) {

@@ -22,9 +22,9 @@ type Target interface {
 	Static() config.Version
 	// Apply puts another one in force. Where that fails the one before stays.
 	Apply(ctx context.Context, v config.Version) error
-	// Reconsider has everything evaluated again, because more is known of what the
+	// Reevaluate has everything evaluated again, because more is known of what the
 	// configuration in force names.
-	Reconsider()
+	Reevaluate()
 }
 
 // ReloaderOptions are what a Reloader needs. Fields without a default are required.
@@ -192,7 +192,7 @@ func (r *Reloader) ConfirmTypes(ctx context.Context) {
 	if !r.source.types.learn(ctx) {
 		return
 	}
-	r.target.Reconsider()
+	r.target.Reevaluate()
 	if _, err := r.source.fetch(ctx); err != nil && ctx.Err() == nil {
 		r.log.ErrorContext(ctx, "the configuration in force would be refused now", "error", err)
 	}

@@ -50,7 +50,7 @@ func (f *inForce) Apply(_ context.Context, version config.Version) error {
 	f.version = version
 	return nil
 }
-func (f *inForce) Reconsider() {}
+func (f *inForce) Reevaluate() {}
 
 // standby is the reloader of a server that has read the stored configuration and does
 // not lead.

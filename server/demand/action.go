@@ -140,9 +140,9 @@ type Shortfall struct {
 
 // Answer is what became of a roll-up.
 type Answer struct {
-	Cluster  string
-	Sequence uint64
-	Held     bool // it is not in force yet, and has to be sent again
+	Cluster     string
+	Sequence    uint64
+	Quarantined bool // it is not in force yet, and has to be sent again
 }
 
 // Service is that the first machine which was bound for a need has been configured.

@@ -163,7 +163,7 @@ func (w consolidating) rearrange(c *cluster, up, down []string, keep bool) bool 
 func (w consolidating) outdated(ids []string) bool {
 	return !slices.ContainsFunc(ids, func(id string) bool {
 		slot, ok := w.fleet.byID[id]
-		return !ok || w.fleet.at(slot).more.worn == fresh
+		return !ok || w.fleet.at(slot).more.worn == notOutdated
 	})
 }
 
@@ -198,7 +198,7 @@ func (w consolidating) renew(g *group) {
 	if oldest == nil {
 		return
 	}
-	c, why := w.clusters[oldest.cluster], wearReasons[oldest.more.worn]
+	c, why := w.clusters[oldest.cluster], replaceReasons[oldest.more.worn]
 	if !w.calm(c) || !g.mayDrain(why, w.world) || c.guard.loop.Until() > w.now {
 		return
 	}
@@ -228,7 +228,7 @@ func (w consolidating) resume() {
 		var left []string
 		for id := range strings.SplitSeq(r.replaces, ",") {
 			m := w.standing(c, id)
-			if m == nil || m.fixed || !m.more.group.Consolidation.Enabled && m.more.worn == fresh || m.more.group.saving.Alone(id, w.now) {
+			if m == nil || m.fixed || !m.more.group.Consolidation.Enabled && m.more.worn == notOutdated || m.more.group.saving.Alone(id, w.now) {
 				continue
 			}
 			if g == nil {

@@ -202,10 +202,10 @@ type MachineKind struct {
 
 // ClusterCensus counts what a cluster has.
 type ClusterCensus struct {
-	Name  string
-	Needs int
-	Spend int64 // an hour, in millionths of a dollar
-	Held  bool  // its last roll-up is not in force yet
+	Name        string
+	Needs       int
+	Spend       int64 // an hour, in millionths of a dollar
+	Quarantined bool  // its last roll-up is not in force yet
 }
 
 // Ages are the seconds of [Census.Aged].
@@ -221,7 +221,7 @@ func (e *Engine) Census() Census {
 		}
 	}
 	for _, c := range w.clusters {
-		all.Clusters = append(all.Clusters, ClusterCensus{Name: c.name, Needs: len(c.needs), Spend: c.spend, Held: c.guard.quarantine.Waiting()})
+		all.Clusters = append(all.Clusters, ClusterCensus{Name: c.name, Needs: len(c.needs), Spend: c.spend, Quarantined: c.guard.quarantine.Waiting()})
 		for _, n := range c.needs {
 			if missing := n.shown(); missing.IsZero() || n.lack.cycle != w.cycle {
 				continue
@@ -264,7 +264,7 @@ func (e *Engine) Consolidations() (all []ConsolidationView) {
 			v.Cluster, v.Phase, v.Since = a.Cluster, a.Phase.String(), timeOf(a.Began)
 			v.Reason = ReasonConsolidation
 			if (consolidating{&e.w}).outdated(a.Replaced) {
-				v.Reason = wearReasons[e.w.fleet.at(e.w.fleet.byID[a.Replaced[0]]).more.worn]
+				v.Reason = replaceReasons[e.w.fleet.at(e.w.fleet.byID[a.Replaced[0]]).more.worn]
 			}
 			v.Replaced, v.Bought = slices.Clone(a.Replaced), slices.Clone(a.Bought)
 		}

@@ -72,7 +72,7 @@ type extra struct {
 	// meantFor is the cluster whose intent the last Cancel took back.
 	meantFor int32
 	risk     int32 // of an interruption, in millionths per hour, when it was bought or observed first
-	worn     wear
+	worn     replaceReason
 	held     instant // until when it is on hold
 	// vacated: it is empty, and was not when it was refused, if it was: for whose sake it was kept
 	// nothing is left.
@@ -80,16 +80,16 @@ type extra struct {
 	waits   Reason // it waits for its cluster to say something; empty: it does not
 }
 
-// wear is why a machine is to make room for another one.
-type wear uint8
+// replaceReason is why a machine is to make room for another one.
+type replaceReason uint8
 
 const (
-	fresh wear = iota // it is not
+	notOutdated replaceReason = iota // it is not
 	drifted
 	aged
 )
 
-var wearReasons = [...]Reason{"", ReasonDrift, ReasonExpiry}
+var replaceReasons = [...]Reason{"", ReasonDrift, ReasonExpiry}
 
 // inside reports whether the machine is in all of the domains.
 func (m *machine) inside(within []domain) bool {

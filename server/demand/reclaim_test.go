@@ -132,7 +132,7 @@ func TestE5_ForgedRollup(t *testing.T) {
 	}
 	nothing := demand.Rollup{Cluster: "c"}
 	at(time.Minute, nothing)
-	if !h.last.Answers[0].Held {
+	if !h.last.Answers[0].Quarantined {
 		t.Fatal("a roll-up that takes all of 40 machines away is accepted")
 	}
 	if got := at(10 * time.Minute); len(got) > 0 {
@@ -141,11 +141,11 @@ func TestE5_ForgedRollup(t *testing.T) {
 	at(time.Second, needs("c", row("web", 0, 40, 2000, gi))...)
 	at(time.Second, nothing)
 	at(10*time.Second, demand.Rollup{Cluster: "c", Repeated: true})
-	if !h.last.Answers[0].Held {
+	if !h.last.Answers[0].Quarantined {
 		t.Fatal("the second is accepted")
 	}
 	at(10*time.Second, demand.Rollup{Cluster: "c", Repeated: true})
-	if h.last.Answers[0].Held {
+	if h.last.Answers[0].Quarantined {
 		t.Fatal("the third, 20 s after the first, is held")
 	}
 	if got := at(39 * time.Second); len(got) > 0 {

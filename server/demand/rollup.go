@@ -21,14 +21,14 @@ func (w intake) rollup(r Rollup) {
 	switch {
 	case r.Repeated && c.pending == nil:
 	case r.Repeated:
-		answer.Held = c.guard.quarantine.Hold(true, w.now)
+		answer.Quarantined = c.guard.quarantine.Hold(true, w.now)
 	default:
 		c.pending = &r
-		answer.Held = c.guard.quarantine.Hold(c.flags.reported && w.drastic(c, r.Rows), w.now)
+		answer.Quarantined = c.guard.quarantine.Hold(c.flags.reported && w.drastic(c, r.Rows), w.now)
 	}
 	w.out.Answers = append(w.out.Answers, answer)
 	c.flags.reported = true
-	if answer.Held || c.pending == nil {
+	if answer.Quarantined || c.pending == nil {
 		return
 	}
 	c.guard.freedSince = c.guard.quarantine.Since()

@@ -136,7 +136,7 @@ func (s *scenario) run(args []string) (answer []string, err error) {
 
 func (s *scenario) describe(actions []demand.Action) (answer []string) {
 	for _, a := range s.last.Answers {
-		if a.Held {
+		if a.Quarantined {
 			answer = append(answer, "roll-up of "+a.Cluster+" held")
 		}
 	}

@@ -156,15 +156,15 @@ func (c *catalog) learn(i int32, seen *vector.Vector, now instant) bool {
 
 // outdate notes why a machine is to make room for another one; without a reason, that it is not.
 func (w intake) outdate(slot int32, why Reason) error {
-	i := slices.Index(wearReasons[:], why)
+	i := slices.Index(replaceReasons[:], why)
 	if i < 0 {
 		return fmt.Errorf("%q is no reason for which a machine makes room", why)
 	}
 	m := w.fleet.at(slot)
-	m.more.worn = wear(i)
+	m.more.worn = replaceReason(i)
 	g := m.more.group
 	g.worn = slices.DeleteFunc(g.worn, func(id string) bool { return id == m.id })
-	if m.more.worn != fresh && !m.fixed {
+	if m.more.worn != notOutdated && !m.fixed {
 		g.worn = append(g.worn, m.id)
 	}
 	w.cat.savers.list(g)

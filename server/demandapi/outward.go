@@ -17,7 +17,7 @@ func (s *session) outward(m demandloop.Message) *demandpb.ShardMessage {
 	switch m := m.(type) {
 	case demandloop.RollupAnswer:
 		kind := demandpb.Acknowledgement_KIND_ROLLUP_ACCEPTED
-		if m.Held {
+		if m.Quarantined {
 			kind = demandpb.Acknowledgement_KIND_ROLLUP_HELD
 		}
 		return s.ack(&demandpb.Acknowledgement{Kind: kind, RollupSequence: m.Sequence, Detail: m.Detail})

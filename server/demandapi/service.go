@@ -32,7 +32,7 @@ var (
 	errReplaced = refusal.New(refusal.Aborted, "SESSION_REPLACED", "the cluster has opened another session")
 	errSlow     = refusal.New(refusal.ResourceExhausted, "SESSION_TOO_SLOW", "the operator does not read; connect again for a new snapshot")
 	errRevoked  = refusal.New(refusal.PermissionDenied, "UNKNOWN_OPERATOR", "the operator is no longer registered")
-	errOver     = refusal.New(refusal.Unavailable, "TERM_ENDED", "this server no longer leads the shard")
+	errTermOver = refusal.New(refusal.Unavailable, "TERM_ENDED", "this server no longer leads the shard")
 )
 
 // Caller is who opens a session. It has been let in: its role, cluster and tenant are those of its
@@ -107,7 +107,7 @@ func (s *Service) Session(stream demandpb.ShardService_SessionServer) error {
 	case <-s.opts.Attend(ctx, caller.ID):
 		err = errRevoked
 	case <-caller.Link.Done():
-		err = errOver
+		err = errTermOver
 	}
 	end(err)
 	one.closed(err)

@@ -238,7 +238,7 @@ func TestS13_ASessionEnds(t *testing.T) {
 		w := newWorld(t)
 		o := w.connected()
 		close(w.link.over)
-		wantEnd(t, o.err(), errOver.Message)
+		wantEnd(t, o.err(), errTermOver.Message)
 		<-w.link.gone
 	})
 	t.Run("certificate", func(t *testing.T) {

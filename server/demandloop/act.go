@@ -76,7 +76,7 @@ func (c acting) begin(m *machine, a demand.Action) {
 	switch a.Kind {
 	case demand.Bootstrap:
 		if m.told == demand.Idle {
-			m.told, m.join.eager = demand.Configuring, true
+			m.told, m.join.toldJoining = demand.Configuring, true
 		}
 		change(func(rec *layout.InstanceRecord) error {
 			return binding.Intend(rec, a.Cluster, a.Stamp, a.Price, c.opts.Now())
@@ -84,7 +84,7 @@ func (c acting) begin(m *machine, a demand.Action) {
 	case demand.Cancel:
 		c.unask(m)
 		if m.told == demand.Configuring { // it waited for its configuration
-			m.told, m.join.eager, m.join.waits = demand.Idle, false, false
+			m.told, m.join.toldJoining, m.join.waits = demand.Idle, false, false
 		}
 		change(binding.Free)
 		then = func() { framing(c).withdraw(m) }
@@ -101,7 +101,7 @@ func (c acting) begin(m *machine, a demand.Action) {
 		panic(fmt.Sprintf("action %s of an unknown kind", a))
 	}
 	drop := func() {
-		m.told, m.join.eager = was, false
+		m.told, m.join.toldJoining = was, false
 		c.feed.tell(demand.Dropped{ID: a.Machine})
 	}
 	ok := c.start(m, a.Kind.String(), run, func(err error) {

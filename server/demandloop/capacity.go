@@ -51,14 +51,14 @@ func (c framing) advertise(cluster *cluster) (again time.Time) {
 func (c framing) answer(answers []demand.Answer) {
 	for _, a := range answers {
 		cluster := c.clusters[a.Cluster]
-		m := RollupAnswer{Sequence: a.Sequence, Held: a.Held}
-		if a.Held {
+		m := RollupAnswer{Sequence: a.Sequence, Quarantined: a.Quarantined}
+		if a.Quarantined {
 			m.Detail = "it takes away most of what the cluster asked for before; it counts once it was sent three times in a row, the first time 20 seconds ago or earlier"
 			c.opts.Log.Warn("roll-up held", "cluster", a.Cluster, "sequence", a.Sequence, "reason", m.Detail)
 		} else if cluster != nil && cluster.pending != nil {
 			cluster.rows, cluster.pending = cluster.pending, nil
 		}
-		c.opts.Metrics.rollup(a.Cluster, a.Held)
+		c.opts.Metrics.rollup(a.Cluster, a.Quarantined)
 		cluster.tell(m)
 	}
 }

@@ -50,7 +50,7 @@ func (g *gauges) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, cluster := range c.Clusters {
 		held := 0.0
-		if cluster.Held {
+		if cluster.Quarantined {
 			held = 1
 		}
 		gauge(needsDesc, float64(cluster.Needs), cluster.Name)

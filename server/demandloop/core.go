@@ -13,7 +13,7 @@ import (
 type core struct {
 	opts     Options
 	engine   *demand.Engine
-	crew     *crew
+	workers  *workerPool
 	machines map[identity.ID]*machine
 	clusters map[string]*cluster
 	agenda   agenda
@@ -22,7 +22,7 @@ type core struct {
 	modes    map[fleet.GroupID]bool // groups of demand mode
 	scopes   map[string]demand.Suspended
 	now      time.Time
-	held     []func()        // what was said of machines that a worker had
+	deferred []func()        // what was said of machines that a worker had
 	frames   uint64          // how many have been told
 	planned  []demand.Action // that the last cycle has decided, and that are not done
 	unnamed  int
@@ -30,7 +30,7 @@ type core struct {
 
 func newCore(opts Options) (*core, error) {
 	c := &core{
-		opts: opts, crew: newCrew(opts.Workers), machines: map[identity.ID]*machine{}, clusters: map[string]*cluster{},
+		opts: opts, workers: newWorkerPool(opts.Workers), machines: map[identity.ID]*machine{}, clusters: map[string]*cluster{},
 		scopes: map[string]demand.Suspended{}, now: opts.Now(),
 	}
 	opts.Engine.NewID = c.newID
@@ -74,16 +74,16 @@ func (c *core) nextFrame() uint64 {
 // hold keeps what was said of a machine that a worker has, until some worker is done. What does not fit is
 // dropped: operators and agents say it again with their next session.
 func (c *core) hold(again func()) {
-	if len(c.held) < jobQueue {
-		c.held = append(c.held, again)
+	if len(c.deferred) < jobQueue {
+		c.deferred = append(c.deferred, again)
 	}
 }
 
 // later has a machine looked at again after a while that grows while it fails.
 func (c *core) later(m *machine) {
 	m.turn.pause = min(max(firstPause, 2*m.turn.pause), longestPause)
-	m.turn.rest = c.now.Add(m.turn.pause)
-	c.agenda.add(m, m.turn.rest)
+	m.turn.notBefore = c.now.Add(m.turn.pause)
+	c.agenda.add(m, m.turn.notBefore)
 }
 
 const (

@@ -23,7 +23,7 @@ func (c *core) start(m *machine, what string, run func(ctx context.Context) erro
 		done(err)
 		c.look(m.id)
 	}
-	ok := c.crew.offer(j)
+	ok := c.workers.offer(j)
 	if ok {
 		m.turn.busy = true
 	}
@@ -53,16 +53,16 @@ func (c *core) audit(j job, err error) {
 	c.opts.Log.Warn("demand action failed", "action", j.what, "machine", j.machine, "cluster", j.cluster, "disposition", outcomeOf(err), "error", err)
 }
 
-// fence logs what was under way, or waited for a worker, when the leadership ended. The workers have ended.
-func (c *core) fence() {
+// logUnfinished logs what was under way, or waited for a worker, when the leadership ended. The workers have ended.
+func (c *core) logUnfinished() {
 	for {
 		select {
-		case e := <-c.crew.ended:
+		case e := <-c.workers.results:
 			c.opts.Metrics.done(e.job.what, outcomeOf(e.err), 0)
 			if e.err != nil {
 				c.audit(e.job, e.err)
 			}
-		case j := <-c.crew.jobs:
+		case j := <-c.workers.jobs:
 			c.opts.Metrics.done(j.what, outcomeFenced, 0)
 			c.audit(j, errNotBegun)
 		default:

@@ -43,8 +43,8 @@ func (l *Loop) Inspect(ctx context.Context, cluster, need string) (Picture, erro
 	select {
 	case p := <-reply:
 		return p, nil
-	case <-l.mailbox.over:
-		return Picture{}, fmt.Errorf("inspect the demand of %s: %w", cluster, errOver)
+	case <-l.mailbox.closed:
+		return Picture{}, fmt.Errorf("inspect the demand of %s: %w", cluster, errTermOver)
 	case <-ctx.Done():
 		return Picture{}, fmt.Errorf("inspect the demand of %s: %w", cluster, ctx.Err())
 	}
@@ -105,7 +105,7 @@ func (l *Loop) census(ctx context.Context) (demand.Census, bool) {
 	select {
 	case c := <-reply:
 		return c, true
-	case <-l.mailbox.over:
+	case <-l.mailbox.closed:
 	case <-ctx.Done():
 	}
 	return demand.Census{}, false

@@ -26,33 +26,33 @@ type job struct {
 
 var errNotBegun = fmt.Errorf("%w: it was not begun", lease.ErrNotLeader)
 
-// ended is a job that a worker is done with.
-type ended struct {
+// result is a job that a worker is done with.
+type result struct {
 	job job
 	err error
 }
 
-// crew carries jobs out, a bounded number at once.
-type crew struct {
-	jobs  chan job
-	ended chan ended
-	open  int // jobs that were offered and whose result was not taken in yet; of the loop alone
+// workerPool carries jobs out, a bounded number at once.
+type workerPool struct {
+	jobs        chan job
+	results     chan result
+	outstanding int // jobs that were offered and whose result was not taken in yet; of the loop alone
 }
 
-// newCrew makes a crew without workers. The results of all that is open have room, so that no worker waits for the
+// newWorkerPool makes a pool without workers. The results of all that is open have room, so that no worker waits for the
 // loop, which waits for the workers when it ends.
-func newCrew(workers int) *crew {
-	return &crew{jobs: make(chan job, jobQueue), ended: make(chan ended, jobQueue+workers)}
+func newWorkerPool(workers int) *workerPool {
+	return &workerPool{jobs: make(chan job, jobQueue), results: make(chan result, jobQueue+workers)}
 }
 
 // offer hands a job over, unless too many wait.
-func (c *crew) offer(j job) bool {
-	if c.open >= cap(c.ended) {
+func (p *workerPool) offer(j job) bool {
+	if p.outstanding >= cap(p.results) {
 		return false // the loop takes results in first
 	}
 	select {
-	case c.jobs <- j:
-		c.open++
+	case p.jobs <- j:
+		p.outstanding++
 		return true
 	default:
 		return false
@@ -60,30 +60,30 @@ func (c *crew) offer(j job) bool {
 }
 
 // run works until ctx ends, and waits for what is under way.
-func (c *crew) run(ctx context.Context, workers int) {
+func (p *workerPool) run(ctx context.Context, workers int) {
 	var all sync.WaitGroup
 	for range workers {
-		all.Go(func() { c.work(ctx) })
+		all.Go(func() { p.work(ctx) })
 	}
 	all.Wait()
 }
 
-func (c *crew) work(ctx context.Context) {
+func (p *workerPool) work(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case j := <-c.jobs:
+		case j := <-p.jobs:
 			if ctx.Err() != nil {
-				c.ended <- ended{j, errNotBegun}
+				p.results <- result{j, errNotBegun}
 				return
 			}
-			c.ended <- ended{j, c.do(ctx, j)}
+			p.results <- result{j, p.do(ctx, j)}
 		}
 	}
 }
 
-func (c *crew) do(ctx context.Context, j job) error {
+func (p *workerPool) do(ctx context.Context, j job) error {
 	ctx, cancel := context.WithTimeout(ctx, jobTime)
 	defer cancel()
 	return j.run(ctx)

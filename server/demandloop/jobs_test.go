@@ -9,7 +9,7 @@ import (
 // TestNoWorkerWaitsForTheLoop: the loop waits for its workers when it ends, and takes no result in meanwhile.
 func TestNoWorkerWaitsForTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrew(1)
+		c := newWorkerPool(1)
 		ctx, cancel := context.WithCancel(t.Context())
 		over, steps := make(chan struct{}), make(chan struct{})
 		go func() {

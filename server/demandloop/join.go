@@ -26,7 +26,7 @@ type joining struct{ *core }
 func (c joining) prepare(m *machine, s *sight) {
 	if s.rec.Machine { // being bound makes its HostMachine, from which its node is built
 		name := c.opts.Random()
-		c.write(m, "configure", func(rec *layout.InstanceRecord) error { return binding.Configure(rec, name, c.opts.Now()) }, func() { m.join.eager = false })
+		c.write(m, "configure", func(rec *layout.InstanceRecord) error { return binding.Configure(rec, name, c.opts.Now()) }, func() { m.join.toldJoining = false })
 		return
 	}
 	if s.group.UserData {
@@ -72,7 +72,7 @@ func (c joining) expired(m *machine) bool {
 	}
 	c.unask(m)
 	c.opts.Metrics.blob("timeout", blobWait)
-	c.doze(m)
+	c.tellNotJoining(m)
 	m.join.tries++
 	return m.join.tries >= blobTries
 }
@@ -86,10 +86,10 @@ func (c joining) bootstrapRequest(m *machine, s *sight, cluster *cluster) Bootst
 	}
 }
 
-// doze tells the engine that a machine which it took for joining does not.
-func (c joining) doze(m *machine) {
-	if m.join.eager {
-		m.join.eager = false
+// tellNotJoining tells the engine that a machine which it took for joining does not.
+func (c joining) tellNotJoining(m *machine) {
+	if m.join.toldJoining {
+		m.join.toldJoining = false
 		c.feed.tell(demand.Changed{ID: m.id.String(), State: demand.Idle})
 		m.told = demand.Idle
 	}
@@ -131,7 +131,7 @@ func (c joining) answered(m *machine, blob Blob) {
 	case s.intent():
 		c.write(m, "configure", func(rec *layout.InstanceRecord) error { return binding.Configure(rec, join.Binding, c.opts.Now()) },
 			func() {
-				m.join.tries, m.join.eager = 0, false
+				m.join.tries, m.join.toldJoining = 0, false
 				c.send(m, join)
 			})
 	default:
@@ -143,7 +143,7 @@ func (c joining) answered(m *machine, blob Blob) {
 func (c joining) refused(m *machine, cluster, why string) {
 	c.opts.Log.Warn("machine cannot join its cluster", "machine", m.id, "cluster", cluster, "reason", why)
 	c.write(m, "free", binding.Free, func() {
-		m.join.tries, m.join.eager = 0, false
+		m.join.tries, m.join.toldJoining = 0, false
 		c.feed.tell(demand.BlobFailed{ID: m.id.String()})
 		m.told = demand.Idle
 		framing(c).withdraw(m)
@@ -230,7 +230,7 @@ func (c joining) fail(m *machine, reason, detail string) {
 		return nil
 	}, func() {
 		c.unask(m)
-		m.join.eager, m.failure = false, demand.FailureOther // as one that does not join
+		m.join.toldJoining, m.failure = false, demand.FailureOther // as one that does not join
 		c.opts.Log.Warn("machine given up", "machine", m.id, "cluster", m.about.cluster, "reason", reason, "detail", detail)
 	})
 }

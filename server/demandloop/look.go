@@ -34,8 +34,8 @@ func (c *core) look(id identity.ID) {
 	default:
 		c.follow(m, &s)
 	}
-	c.wear(m, &s)
-	c.onHold(m, &s)
+	c.tellOutdated(m, &s)
+	c.tellHold(m, &s)
 	framing{c}.show(m, &s)
 	if !s.station.Leaving && !s.fixed {
 		c.proceed(m, &s)
@@ -53,12 +53,12 @@ func (c *core) introduce(m *machine, s *sight) {
 		c.opts.Log.Warn("machine has no class: it counts for no cluster", "machine", m.id, "group", s.row.Group, "type", s.rec.InstanceType)
 		return
 	}
-	m.told, m.about.outdated, m.about.held, m.join.waits = s.station.State, "", time.Time{}, false
+	m.told, m.about.outdated, m.about.heldUntil, m.join.waits = s.station.State, "", time.Time{}, false
 	c.feed.tell(demand.Observed{Machine: supply})
 }
 
-// wear tells the engine whether a machine is to make room for another one.
-func (c *core) wear(m *machine, s *sight) {
+// tellOutdated tells the engine whether a machine is to make room for another one.
+func (c *core) tellOutdated(m *machine, s *sight) {
 	if s.fixed || m.about.leaving || m.told == demand.Speculative {
 		return
 	}
@@ -72,8 +72,8 @@ func (c *core) wear(m *machine, s *sight) {
 	}
 }
 
-// onHold tells the engine until when a machine is on hold.
-func (c *core) onHold(m *machine, s *sight) {
+// tellHold tells the engine until when a machine is on hold.
+func (c *core) tellHold(m *machine, s *sight) {
 	if s.fixed || m.about.leaving || m.told == demand.Speculative {
 		return
 	}
@@ -81,14 +81,14 @@ func (c *core) onHold(m *machine, s *sight) {
 	if s.row.Hold.InForce(c.now) {
 		until = s.row.Hold.Until
 	}
-	if until.Equal(m.about.held) {
+	if until.Equal(m.about.heldUntil) {
 		return
 	}
-	if over := !m.about.held.IsZero() && !c.now.Before(m.about.held); until.IsZero() && over {
-		m.about.held = until // the engine knows
+	if over := !m.about.heldUntil.IsZero() && !c.now.Before(m.about.heldUntil); until.IsZero() && over {
+		m.about.heldUntil = until // the engine knows
 		return
 	}
-	m.about.held = until
+	m.about.heldUntil = until
 	c.feed.tell(demand.Held{ID: m.id.String(), Until: until})
 }
 
@@ -105,7 +105,7 @@ func (c *core) follow(m *machine, s *sight) {
 	case m.told == demand.Speculative:
 		c.introduce(m, s)
 		return
-	case m.told == demand.Configuring && m.join.eager && s.intent():
+	case m.told == demand.Configuring && m.join.toldJoining && s.intent():
 		return
 	}
 	switch m.told {
@@ -134,7 +134,7 @@ func (c *core) follow(m *machine, s *sight) {
 // keep order, and that its operator does not give it back.
 func (c *core) reintroduce(m *machine, s *sight) {
 	before := m.told
-	m.told, m.about.leaving, m.join.eager = demand.Speculative, false, false
+	m.told, m.about.leaving, m.join.toldJoining = demand.Speculative, false, false
 	c.introduce(m, s)
 	if m.told == demand.Speculative && before != demand.Speculative {
 		c.feed.tell(demand.Gone{ID: m.id.String()})
@@ -150,7 +150,7 @@ func (c *core) depart(m *machine, s *sight) {
 	if !s.station.Leaving {
 		c.opts.Log.Warn("machine counts for its cluster no longer", "machine", m.id, "cluster", m.about.cluster, "reason", "its node machine failed and is left as it is: "+s.host.Failed)
 	}
-	m.about.leaving, m.join.eager = true, false
+	m.about.leaving, m.join.toldJoining = true, false
 	switch m.told {
 	case demand.Speculative, demand.Deleting:
 		return
@@ -180,13 +180,13 @@ func (c *core) forget(m *machine) {
 	if m.told != demand.Speculative {
 		c.feed.tell(demand.Gone{ID: m.id.String()})
 	}
-	m.told, m.about.leaving, m.join.eager = demand.Speculative, false, false
+	m.told, m.about.leaving, m.join.toldJoining = demand.Speculative, false, false
 }
 
 // proceed goes on with what the state of a machine asks for.
 func (c *core) proceed(m *machine, s *sight) {
-	if c.now.Before(m.turn.rest) {
-		c.agenda.add(m, m.turn.rest)
+	if c.now.Before(m.turn.notBefore) {
+		c.agenda.add(m, m.turn.notBefore)
 		return
 	}
 	switch s.station.State {

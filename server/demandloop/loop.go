@@ -46,8 +46,8 @@ func (l *Loop) Connect(ctx context.Context, cluster string, h Hello, s Session) 
 	select {
 	case snapshot := <-reply:
 		return snapshot, nil
-	case <-l.mailbox.over:
-		return Snapshot{}, fmt.Errorf("connect cluster %s: %w", cluster, errOver)
+	case <-l.mailbox.closed:
+		return Snapshot{}, fmt.Errorf("connect cluster %s: %w", cluster, errTermOver)
 	case <-ctx.Done():
 		l.Disconnect(cluster, s) // its turn may still come
 		return Snapshot{}, fmt.Errorf("connect cluster %s: %w", cluster, ctx.Err())
@@ -104,14 +104,14 @@ func (l *Loop) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	defer func() {
 		workers.Wait()
-		l.core.fence()
+		l.core.logUnfinished()
 	}()
 	defer close(l.done)
-	defer close(l.mailbox.over)
+	defer close(l.mailbox.closed)
 	census := count(l.census)
 	l.core.opts.Metrics.now.count.Store(&census)
 	defer l.core.opts.Metrics.now.count.CompareAndSwap(&census, nil)
-	workers.Go(func() { l.core.crew.run(ctx, l.core.opts.Workers) })
+	workers.Go(func() { l.core.workers.run(ctx, l.core.opts.Workers) })
 	l.now()
 	taking{l.core}.resupply()
 	timer := time.NewTimer(0)
@@ -123,7 +123,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		case letter := <-l.mailbox.letters:
 			l.now()
 			taking{l.core}.letter(letter)
-		case e := <-l.core.crew.ended:
+		case e := <-l.core.workers.results:
 			l.now()
 			l.finish(e)
 		case <-l.mailbox.wake:
@@ -153,7 +153,7 @@ const absorbAtOnce = 1024
 func (l *Loop) absorb() {
 	for range absorbAtOnce {
 		select {
-		case e := <-l.core.crew.ended:
+		case e := <-l.core.workers.results:
 			l.finish(e)
 			continue
 		default:
@@ -170,12 +170,12 @@ func (l *Loop) absorb() {
 }
 
 // finish takes in what a worker has done, and what was said meanwhile.
-func (l *Loop) finish(e ended) {
-	l.core.crew.open--
+func (l *Loop) finish(e result) {
+	l.core.workers.outstanding--
 	e.job.done(e.err)
-	held := l.core.held
-	l.core.held = nil
-	for _, again := range held {
+	deferred := l.core.deferred
+	l.core.deferred = nil
+	for _, again := range deferred {
 		again()
 	}
 }

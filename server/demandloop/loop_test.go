@@ -801,10 +801,10 @@ func TestS22_TheMailboxIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-loop.Done()
-	if err := loop.Post(t.Context(), "acme", nil, NodeReports{}); !errors.Is(err, errOver) {
+	if err := loop.Post(t.Context(), "acme", nil, NodeReports{}); !errors.Is(err, errTermOver) {
 		t.Errorf("error %v after the end", err)
 	}
-	if _, err := loop.Connect(t.Context(), "acme", Hello{}, &session{}); !errors.Is(err, errOver) {
+	if _, err := loop.Connect(t.Context(), "acme", Hello{}, &session{}); !errors.Is(err, errTermOver) {
 		t.Errorf("error %v after the end", err)
 	}
 }

@@ -27,22 +27,22 @@ type machine struct {
 
 // turn is when something is done about a machine.
 type turn struct {
-	busy  bool // a worker has it
-	pause time.Duration
-	rest  time.Time // what failed is not tried again before
-	due   time.Time // when to look at it; zero: when something happens
+	busy      bool // a worker has it
+	pause     time.Duration
+	notBefore time.Time // what failed is not tried again before
+	due       time.Time // when to look at it; zero: when something happens
 }
 
 // entry is how a machine comes into a cluster.
 type entry struct {
-	able   ability
-	ask    *ask      // for what it takes to join; nil: nothing is asked
-	tries  int       // that failed
-	eager  bool      // told says that it joins, while its record still says that it is meant to
-	rejoin bool      // its agent does not know of the joining that its record says
-	sent   string    // the binding that its agent was told of on the stream that it has now, and has not answered
-	waits  bool      // the engine was told that it waits for its configuration
-	buying *Purchase // it is made once the ask is answered
+	able        ability
+	ask         *ask      // for what it takes to join; nil: nothing is asked
+	tries       int       // that failed
+	toldJoining bool      // told says that it joins, while its record still says that it is meant to
+	rejoin      bool      // its agent does not know of the joining that its record says
+	sent        string    // the binding that its agent was told of on the stream that it has now, and has not answered
+	waits       bool      // the engine was told that it waits for its configuration
+	buying      *Purchase // it is made once the ask is answered
 }
 
 // whereabouts are what the loop knows of a machine and its cluster.
@@ -50,8 +50,8 @@ type whereabouts struct {
 	cluster string // whose operator is told of it; empty: none
 	fixed   bool
 	leaving bool
-	// held is until when it is on hold, as the engine was told; zero: it is not.
-	held time.Time
+	// heldUntil is until when it is on hold, as the engine was told; zero: it is not.
+	heldUntil time.Time
 	// outdated is why it is to make room, as the engine was told; empty: it is not.
 	outdated demand.Reason
 	node     string // its name

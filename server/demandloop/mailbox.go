@@ -15,14 +15,14 @@ import (
 // mailboxRoom bounds what operators have said and the loop has not taken in.
 const mailboxRoom = 256
 
-// errOver says that the loop has ended.
-var errOver = errors.New("the leader's term is over")
+// errTermOver says that the loop has ended.
+var errTermOver = errors.New("the leader's term is over")
 
 // mailbox is what the loop is to look at. Letters wait in a queue that is bounded; notes are sets, of
 // one entry for each machine at the most.
 type mailbox struct {
 	letters chan letter
-	over    chan struct{} // closed when letters are no longer taken
+	closed  chan struct{} // it is when letters are no longer taken
 	wake    chan struct{} // has room for one
 
 	mu    sync.Mutex
@@ -64,21 +64,21 @@ type notes struct {
 }
 
 func newMailbox() *mailbox {
-	return &mailbox{letters: make(chan letter, mailboxRoom), over: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &mailbox{letters: make(chan letter, mailboxRoom), closed: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // send puts a letter in, and waits for room until ctx or the loop ends.
 func (b *mailbox) send(ctx context.Context, l letter) error {
 	select {
-	case <-b.over:
-		return errOver
+	case <-b.closed:
+		return errTermOver
 	default:
 	}
 	select {
 	case b.letters <- l:
 		return nil
-	case <-b.over:
-		return errOver
+	case <-b.closed:
+		return errTermOver
 	case <-ctx.Done():
 		return ctx.Err()
 	}

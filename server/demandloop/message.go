@@ -19,9 +19,9 @@ type Message interface {
 
 // RollupAnswer says what became of a roll-up.
 type RollupAnswer struct {
-	Sequence uint64
-	Held     bool   // it is not in force yet, and has to come again
-	Detail   string // why it is held, for people
+	Sequence    uint64
+	Quarantined bool   // it is not in force yet, and has to come again
+	Detail      string // why it is held, for people
 }
 
 // BootstrapRequest asks for what makes a machine join the cluster.

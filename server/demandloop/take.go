@@ -137,7 +137,7 @@ func (c taking) ours(cluster *cluster, name string) (*machine, sight, bool) {
 
 // nodeReport takes in what a cluster sees of the Node of a machine.
 func (c taking) nodeReport(cluster *cluster, r NodeReport) {
-	if c.machines[identity.ID(r.Machine)] == nil || c.strange(identity.ID(r.Machine)) {
+	if c.machines[identity.ID(r.Machine)] == nil || c.mayBeNode(identity.ID(r.Machine)) {
 		c.found(cluster, r)
 		return
 	}
@@ -194,8 +194,8 @@ func (c taking) found(cluster *cluster, r NodeReport) {
 	c.write(m, "found", func(rec *layout.InstanceRecord) error { return binding.Found(rec, cluster.name, d.Price, c.opts.Now()) }, nothing)
 }
 
-// strange reports whether a machine that could join clusters may be a Node already.
-func (c taking) strange(id identity.ID) bool {
+// mayBeNode reports whether a machine that could join clusters may be a Node already.
+func (c taking) mayBeNode(id identity.ID) bool {
 	s, ok := c.see(id)
 	return ok && s.handedOver()
 }

@@ -11,16 +11,16 @@ type ErrorClass string
 
 // The classes, by what follows from them.
 const (
-	Throttled  ErrorClass = "throttled"     // the call rate was exceeded: slow that bucket down
-	Capacity   ErrorClass = "capacity"      // no room for this type or subnet: try the next
-	Quota      ErrorClass = "quota"         // the account's limit: only a human can raise it
-	Invalid    ErrorClass = "invalid"       // the request can never succeed as it is
-	Auth       ErrorClass = "auth"          // credentials or permissions are missing
-	MissingRef ErrorClass = "not-found-ref" // something the request names does not exist
-	Transient  ErrorClass = "transient"     // definitely not done; may succeed later
-	Ambiguous  ErrorClass = "ambiguous"     // may or may not have been done
-	NotFound   ErrorClass = "not-found"     // the machine does not exist
-	Unsupport  ErrorClass = "unsupported"   // this provider has no such ability
+	Throttled   ErrorClass = "throttled"     // the call rate was exceeded: slow that bucket down
+	Capacity    ErrorClass = "capacity"      // no room for this type or subnet: try the next
+	Quota       ErrorClass = "quota"         // the account's limit: only a human can raise it
+	Invalid     ErrorClass = "invalid"       // the request can never succeed as it is
+	Auth        ErrorClass = "auth"          // credentials or permissions are missing
+	MissingRef  ErrorClass = "not-found-ref" // something the request names does not exist
+	Transient   ErrorClass = "transient"     // definitely not done; may succeed later
+	Ambiguous   ErrorClass = "ambiguous"     // may or may not have been done
+	NotFound    ErrorClass = "not-found"     // the machine does not exist
+	Unsupported ErrorClass = "unsupported"   // this provider has no such ability
 )
 
 // Error is a failed provider call.

@@ -32,6 +32,6 @@ type Outputter interface {
 	// may be some minutes old where the cloud is slow to tell. It may be repeated and changes nothing.
 	//
 	// A machine that does not exist is an error of class NotFound, a source that is
-	// not among the driver's one of class Unsupport.
+	// not among the driver's one of class Unsupported.
 	Output(ctx context.Context, ref Ref, source OutputSource) (Output, error)
 }

@@ -39,14 +39,14 @@ type Powerer interface {
 	// cycle and reboot happen again.
 	//
 	// A machine that does not exist is an error of class NotFound, an action that
-	// the provider or this machine has not one of class Unsupport, and a reboot of
+	// the provider or this machine has not one of class Unsupported, and a reboot of
 	// a machine that is stopped one of class Invalid, as is an action that is none.
 	// A machine whose deletion was asked for does not run again, whatever is said.
 	Power(ctx context.Context, ref Ref, action PowerAction) error
 
 	// PowerActions returns what this machine can be asked for, in the order of the
 	// function of that name, whether it runs or not; what is missing is refused as one of
-	// kind Unsupport. A machine that is shown as deleted has none, or is an error of
+	// kind Unsupported. A machine that is shown as deleted has none, or is an error of
 	// class NotFound, as one is that does not exist.
 	PowerActions(ctx context.Context, ref Ref) ([]PowerAction, error)
 }

@@ -32,7 +32,7 @@ func Plan(v View, now time.Time) Decision {
 	p.removeFailedLaunches()
 	if v.Group.Demand && !v.Group.Deleted {
 		p.expireOnDemand()
-		p.endPressing()
+		p.condemnUrgent()
 		return p.d
 	}
 	p.scaleDown()

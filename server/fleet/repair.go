@@ -11,12 +11,12 @@ import (
 // that a caller named. What never joined is gone already, and a size below the number of
 // instances was served; a deleted group has no instance left to replace.
 func (p *planner) repair() {
-	ill := p.pressingOnes()
+	urgentOnes := p.urgentRemovals()
 	if p.v.Silence != "" && slices.ContainsFunc(p.all, func(in *Instance) bool { return in.State == Suspect }) {
 		p.note("", "replace", BlockerUnproven, p.v.Silence, time.Time{})
 	}
 	s := newSlots(p)
-	for _, in := range ill {
+	for _, in := range urgentOnes {
 		switch {
 		case in.OnDemand:
 			p.condemnSick(in, &s, endOf(in), "on demand: not replaced")
@@ -26,26 +26,26 @@ func (p *planner) repair() {
 	}
 }
 
-// pressingOnes are the instances that have to go for a reason that does not wait, the most
+// urgentRemovals are the instances that have to go for a reason that does not wait, the most
 // urgent first.
-func (p *planner) pressingOnes() []*Instance {
-	var ill []*Instance
+func (p *planner) urgentRemovals() []*Instance {
+	var found []*Instance
 	for _, in := range p.all {
-		if pressing(in) && !p.condemned[in.ID] {
-			ill = append(ill, in)
+		if urgent(in) && !p.condemned[in.ID] {
+			found = append(found, in)
 		}
 	}
-	slices.SortStableFunc(ill, func(a, b *Instance) int {
+	slices.SortStableFunc(found, func(a, b *Instance) int {
 		return cmp.Compare(repairRank(a), repairRank(b))
 	})
-	return ill
+	return found
 }
 
-// endPressing condemns the instances that have to go at once, without asking for others in their
+// condemnUrgent condemns the instances that have to go at once, without asking for others in their
 // place. Those whose VM runs go a few at a time, as in repair.
-func (p *planner) endPressing() {
+func (p *planner) condemnUrgent() {
 	s := newSlots(p)
-	for _, in := range p.pressingOnes() {
+	for _, in := range p.urgentRemovals() {
 		reason, why := ReasonRequested, "a caller named it"
 		switch {
 		case in.State.Sick():
@@ -67,13 +67,13 @@ func (p *planner) removeFailedLaunches() {
 	}
 }
 
-// pressing reports whether the instance has to go for a reason that does not
+// urgent reports whether the instance has to go for a reason that does not
 // wait for a good moment.
-func pressing(in *Instance) bool {
+func urgent(in *Instance) bool {
 	return in.State.Sick() || in.State.Live() && (in.Notice.Given() || in.ReplaceFirst && !in.OnDemand)
 }
 
-// endOf is the reason for which a pressing on-demand instance goes.
+// endOf is the reason for which an urgent on-demand instance goes.
 func endOf(in *Instance) Reason {
 	if in.State.Sick() {
 		return in.verdict()
@@ -114,7 +114,7 @@ func (p *planner) replace(in *Instance, due replacement, s *slots) {
 func (p *planner) hasSurplus() bool {
 	well := 0
 	for _, in := range p.all {
-		if in.State.Live() && !in.OnDemand && !pressing(in) {
+		if in.State.Live() && !in.OnDemand && !urgent(in) {
 			well++
 		}
 	}

@@ -54,7 +54,7 @@ func stageOf(in *Instance) stage {
 	}
 }
 
-// replacementFor says whether in has to make room, for the most pressing of its
+// replacementFor says whether in has to make room, for the most urgent of its
 // causes. Those that can wait come last.
 func (p *planner) replacementFor(in *Instance) (replacement, bool) {
 	switch {

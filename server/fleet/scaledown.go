@@ -17,7 +17,7 @@ func (p *planner) removeRetired() {
 		if !ok || !p.removable(in) {
 			continue
 		}
-		for _, replacement := range p.unit(in) {
+		for _, replacement := range p.withReplacements(in) {
 			if replacement != in {
 				p.condemn(replacement, ReasonScaleDown, "what it was to replace is named to go")
 			}
@@ -46,7 +46,7 @@ func (p *planner) scaleDown() {
 			return
 		}
 		went := false
-		for _, v := range p.unit(in) {
+		for _, v := range p.withReplacements(in) {
 			if !p.condemned[v.ID] && p.mayRemove(v) {
 				p.condemn(v, reason, why)
 				went = true
@@ -114,9 +114,9 @@ func victimRank(in *Instance, spare map[identity.ID]bool, now time.Time) int {
 	}
 }
 
-// unit is what goes, in this order, if in is a victim: one that makes room takes
+// withReplacements is what goes, in this order, if in is a victim: one that makes room takes
 // its replacement along, because the two count as one.
-func (p *planner) unit(in *Instance) []*Instance {
+func (p *planner) withReplacements(in *Instance) []*Instance {
 	all := p.replacementsOf(in)
 	slices.Reverse(all)
 	return append(all, in)

@@ -130,7 +130,7 @@ func (o *Operations) step(op *operation, in cache.Instance, s power.Step) (over 
 		return false, o.write(op, taken)
 	}
 	switch driver.ClassOf(err) {
-	case driver.Unsupport:
+	case driver.Unsupported:
 		return o.step(op, in, power.Step{State: power.Failed, Reason: power.Unsupported, Message: fmt.Sprintf("power %s: %v", s.Send, err)})
 	case driver.Invalid:
 		return o.step(op, in, power.Step{State: power.Failed, Reason: power.Refused, Message: fmt.Sprintf("power %s: %v", s.Send, err)})

@@ -236,7 +236,7 @@ func TestM85_Operations(t *testing.T) {
 		"a cycle":                             {driver.Running, power.Cycle, nil, driver.PowerActions(), 30 * time.Second, nil, "Complete  [off-hard on] running"},
 		"a cycle of what is off":              {driver.Stopped, power.Cycle, nil, driver.PowerActions(), 5 * time.Second, nil, "Complete  [on] running"},
 		"a cycle by the cloud":                {driver.Running, power.Cycle, nil, google, 5 * time.Second, nil, "Complete  [cycle] running"},
-		"what the provider does not support":  {driver.Running, power.Off, nil, driver.PowerActions(), 0, driver.Fail(driver.Unsupport, "power", errors.New("no")), "Failed Unsupported [] running"},
+		"what the provider does not support":  {driver.Running, power.Off, nil, driver.PowerActions(), 0, driver.Fail(driver.Unsupported, "power", errors.New("no")), "Failed Unsupported [] running"},
 		"what the provider refuses":           {driver.Running, power.Off, nil, driver.PowerActions(), 0, driver.Fail(driver.Invalid, "power", errors.New("no")), "Failed Refused [] running"},
 		"what the provider does not hear now": {driver.Running, power.Off, nil, driver.PowerActions(), 0, driver.Fail(driver.Transient, "power", errors.New("no")), "Failed Timeout [] running"},
 	} {

@@ -14,13 +14,13 @@ type Event uint8
 
 // The events.
 const (
-	Created    Event = iota + 1 // it has a record, and its machine can be asked for
-	Found                       // its record stood in storage, and this leader did not know it
-	Registered                  // its agent registered
-	Condemned                   // it is to go, or sooner than it was before
-	Restored                    // it is not to go any more
-	Updated                     // something else in its record changed
-	Ended                       // its machine is gone, or never was
-	Lost                        // somebody deleted its record
-	Tombstone                   // its machine was gone under a former leader, and its record is still there
+	Created          Event = iota + 1 // it has a record, and its machine can be asked for
+	Found                             // its record stood in storage, and this leader did not know it
+	Registered                        // its agent registered
+	Condemned                         // it is to go, or sooner than it was before
+	RemovalTakenBack                  // it is not to go any more
+	Updated                           // something else in its record changed
+	Ended                             // its machine is gone, or never was
+	Lost                              // somebody deleted its record
+	Tombstone                         // its machine was gone under a former leader, and its record is still there
 )

@@ -324,7 +324,7 @@ func TestS21_ManyAreAskedAboutByOneListing(t *testing.T) {
 
 // TestAnErrorSaysNothing: of the provider. The end of the term is told apart.
 func TestAnErrorSaysNothing(t *testing.T) {
-	for _, err := range []error{driver.Fail(driver.Transient, "get", errors.New("busy")), errOver} {
+	for _, err := range []error{driver.Fail(driver.Transient, "get", errors.New("busy")), errTermOver} {
 		inWard(t, func(t *testing.T, w *ward) {
 			id := w.in(fleet.Running)
 			w.fails = err

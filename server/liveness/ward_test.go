@@ -100,13 +100,13 @@ func (w *ward) list() {
 	w.lists++
 }
 
-var errOver = errors.New("the term is over")
+var errTermOver = errors.New("the term is over")
 
 func (w *ward) isOver(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over++
-	return errors.Is(err, errOver)
+	return errors.Is(err, errTermOver)
 }
 
 // Get implements [Provider].

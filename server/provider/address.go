@@ -41,7 +41,7 @@ func (a *Address) Hold(ctx context.Context) {
 	}
 	for failures := 0; lease.Check(ctx) == nil; {
 		err := network.AssignLeaderNetwork(ctx, a.Addresses())
-		if driver.ClassOf(err) == driver.Unsupport || ctx.Err() != nil {
+		if driver.ClassOf(err) == driver.Unsupported || ctx.Err() != nil {
 			return
 		}
 		wait := addressRest + time.Duration(a.Jitter()*float64(addressSpread))
@@ -72,7 +72,7 @@ func (a *Address) Release(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), addressRelease)
 	defer cancel()
-	if err := network.ReleaseLeaderNetwork(ctx); err != nil && driver.ClassOf(err) != driver.Unsupport {
+	if err := network.ReleaseLeaderNetwork(ctx); err != nil && driver.ClassOf(err) != driver.Unsupported {
 		a.Log.WarnContext(ctx, "leader address not released", "error", err)
 	}
 }

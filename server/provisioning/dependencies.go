@@ -66,8 +66,8 @@ func (d *dependencies) begin(n dependency) (done <-chan struct{}, begins bool) {
 	return in.done, begins
 }
 
-// wait lets a group wait for what is missing.
-func (d *dependencies) wait(group fleet.GroupID, missing []dependency) {
+// addWaiting lets a group wait for what is missing.
+func (d *dependencies) addWaiting(group fleet.GroupID, missing []dependency) {
 	var begun []dependency
 	d.mu.Lock()
 	for _, n := range missing {
@@ -95,8 +95,8 @@ func (d *dependencies) settle(missing []dependency) {
 	}
 }
 
-// await waits for what is missing in the name of a caller.
-func (d *dependencies) await(ctx context.Context, missing []dependency) error {
+// awaitAll waits for what is missing in the name of a caller.
+func (d *dependencies) awaitAll(ctx context.Context, missing []dependency) error {
 	var lookups []<-chan struct{}
 	for _, n := range missing {
 		lookups = append(lookups, d.lookUp(n))

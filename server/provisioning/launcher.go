@@ -80,7 +80,7 @@ func (l *Launcher) TemplateData(rec layout.InstanceRecord, eff *effective.Group)
 // WaitForCall waits until no create call of the instance is under way. A call that has not
 // been sent by then finds the instance condemned and is dropped.
 func (l *Launcher) WaitForCall(ctx context.Context, id identity.ID) error {
-	return l.queue.wait(ctx, id)
+	return l.queue.awaitLanding(ctx, id)
 }
 
 // inputs resolves what it takes to make one machine; nil without an error means
@@ -96,10 +96,10 @@ func (l *Launcher) inputs(ctx context.Context, group fleet.GroupID, eff *effecti
 		case len(missing) == 0:
 			return s, nil
 		case !req.OnDemand:
-			l.resolver.dependencies.wait(group, missing)
+			l.resolver.dependencies.addWaiting(group, missing)
 			return nil, nil
 		}
-		if err := l.resolver.dependencies.await(ctx, missing); err != nil {
+		if err := l.resolver.dependencies.awaitAll(ctx, missing); err != nil {
 			return nil, err
 		}
 	}

@@ -27,7 +27,7 @@ func (l *Launcher) Buy(ctx context.Context, id identity.ID, eff *effective.Group
 		if len(missing) == 0 {
 			return l.buy(ctx, id, &one, s, p)
 		}
-		if err := l.resolver.dependencies.await(ctx, missing); err != nil {
+		if err := l.resolver.dependencies.awaitAll(ctx, missing); err != nil {
 			return fmt.Errorf("buy %s: %w", p.InstanceType, err)
 		}
 	}

@@ -122,7 +122,7 @@ func (q *queue) run(ctx context.Context) {
 	defer flights.Wait()
 	slots := make(chan struct{}, createsAtOnce)
 	admitted := false
-	for q.await(ctx) {
+	for q.awaitCall(ctx) {
 		if !admitted {
 			select {
 			case <-ctx.Done():
@@ -150,9 +150,9 @@ func (q *queue) run(ctx context.Context) {
 	}
 }
 
-// await waits until there is a call that need not wait because its group is slow. It
+// awaitCall waits until there is a call that need not wait because its group is slow. It
 // reports whether ctx has not ended until then.
-func (q *queue) await(ctx context.Context) bool {
+func (q *queue) awaitCall(ctx context.Context) bool {
 	for {
 		wait, queued := q.opens()
 		if queued && wait == 0 {
@@ -192,9 +192,9 @@ func (q *queue) land(it *attempt) {
 	delete(q.flying, it.ID)
 }
 
-// wait blocks until no create call of the instance is under way. A call that
+// awaitLanding blocks until no create call of the instance is under way. A call that
 // has not been sent by then finds the instance condemned and is dropped.
-func (q *queue) wait(ctx context.Context, id identity.ID) error {
+func (q *queue) awaitLanding(ctx context.Context, id identity.ID) error {
 	q.mu.Lock()
 	flight := q.flying[id]
 	q.mu.Unlock()

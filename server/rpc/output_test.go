@@ -62,11 +62,11 @@ func TestOutputIsRefused(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		driver.NotFound:  {codes.FailedPrecondition, "NO_MACHINE"},
-		driver.Auth:      {codes.FailedPrecondition, "OUTPUT_REFUSED"},
-		driver.Unsupport: {codes.FailedPrecondition, "NO_OUTPUT"},
-		driver.Throttled: {codes.ResourceExhausted, "PROVIDER_THROTTLED"},
-		driver.Transient: {codes.Unavailable, "PROVIDER_UNAVAILABLE"},
+		driver.NotFound:    {codes.FailedPrecondition, "NO_MACHINE"},
+		driver.Auth:        {codes.FailedPrecondition, "OUTPUT_REFUSED"},
+		driver.Unsupported: {codes.FailedPrecondition, "NO_OUTPUT"},
+		driver.Throttled:   {codes.ResourceExhausted, "PROVIDER_THROTTLED"},
+		driver.Transient:   {codes.Unavailable, "PROVIDER_UNAVAILABLE"},
 	} {
 		w.cloud.SetFaults(drivertest.Always(drivertest.OpOutput, drivertest.Fail(kind)))
 		_, err := op.output(t, vm.InstanceID, "")

@@ -23,11 +23,11 @@ const (
 // through to the provider for two leases, while a standby's probe has. Without
 // such a standby nothing would be won.
 func yields(trouble provider.Trouble, witnessed, now time.Time, lease time.Duration) bool {
-	return ill(trouble, now, lease) && !witnessed.IsZero() && now.Sub(witnessed) <= witnessAge
+	return unreachableTooLong(trouble, now, lease) && !witnessed.IsZero() && now.Sub(witnessed) <= witnessAge
 }
 
-// ill reports whether the provider has not been reached for too long.
-func ill(trouble provider.Trouble, now time.Time, lease time.Duration) bool {
+// unreachableTooLong reports whether the provider has not been reached for too long.
+func unreachableTooLong(trouble provider.Trouble, now time.Time, lease time.Duration) bool {
 	return trouble.Tried >= fewestTries && now.Sub(trouble.Since) >= 2*lease
 }
 
@@ -93,7 +93,7 @@ func (w *providerWatch) lead(ctx context.Context, now time.Time) {
 		}
 		return
 	}
-	if alarm := ill(trouble, now, w.lease); alarm != w.alarmed {
+	if alarm := unreachableTooLong(trouble, now, w.lease); alarm != w.alarmed {
 		w.alarmed = alarm
 		if alarm {
 			w.log.ErrorContext(ctx, "provider not reached: no standby is known that reaches it", "since", trouble.Since, "calls", trouble.Tried)

@@ -86,7 +86,7 @@ func TestTypeThatDoesNotFitIsACondition(t *testing.T) {
 			t.Errorf("conditions %v before anything is known", got)
 		}
 		learnt.Store(true)
-		w.shard().Reconsider()
+		w.shard().Reevaluate()
 		w.settle(time.Second)
 		if got := w.standing(web); !slices.Equal(got, []string{"at-size", "type-mismatch"}) {
 			t.Errorf("conditions %v", got)

@@ -295,7 +295,7 @@ func (r *Requests) outputRefused(in cache.Instance, err error) error {
 	case driver.Auth:
 		told.Code, told.Reason = refusal.FailedPrecondition, "OUTPUT_REFUSED"
 		told.Message = "the provider does not let the server read what machines write; the page of provider " + kind + " names the permission, among the optional ones"
-	case driver.Unsupport:
+	case driver.Unsupported:
 		told.Code, told.Reason, told.Message = refusal.FailedPrecondition, "NO_OUTPUT", "the provider does not tell what this machine writes"
 	case driver.Throttled:
 		told.Code, told.Reason, told.Message = refusal.ResourceExhausted, "PROVIDER_THROTTLED", "the provider asks for a slower pace; try again in a minute"

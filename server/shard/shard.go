@@ -168,9 +168,9 @@ func (s *Shard) ProbeProvider(within time.Duration) {
 	}
 }
 
-// Reconsider has every group looked at again, if this server leads: something was
+// Reevaluate has every group looked at again, if this server leads: something was
 // learnt that no event tells.
-func (s *Shard) Reconsider() {
+func (s *Shard) Reevaluate() {
 	if r, err := s.Term(); err == nil {
 		r.queue.enqueueAll()
 	}

@@ -177,6 +177,6 @@ type answered chan bool
 // Tell implements [demandloop.Session].
 func (a answered) Tell(m demandloop.Message) {
 	if m, ok := m.(demandloop.RollupAnswer); ok {
-		a <- m.Held
+		a <- m.Quarantined
 	}
 }

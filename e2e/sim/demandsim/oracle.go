@@ -73,10 +73,10 @@ func (o *oracle) decided(r demand.Result) {
 	}
 	for _, answer := range r.Answers {
 		c := o.of(answer.Cluster)
-		if !answer.Held {
+		if !answer.Quarantined {
 			c.accept()
 		}
-		if c.hold && !answer.Held {
+		if c.hold && !answer.Quarantined {
 			w.violate("E5", "a roll-up of %s is in force that keeps %d of %d rows and came %d times since %s", answer.Cluster, c.rows, c.baseline, len(c.held), c.held[0].Sub(epoch))
 		}
 	}

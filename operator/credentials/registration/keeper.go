@@ -101,7 +101,7 @@ func (k *Keeper) untilDue(ctx context.Context, o Options) (registered bool, err 
 		if shard == "" {
 			continue
 		}
-		err := k.again(ctx, o)
+		err := k.registerWithNewNonce(ctx, o)
 		switch {
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)
@@ -118,7 +118,7 @@ func (k *Keeper) untilDue(ctx context.Context, o Options) (registered bool, err 
 func (k *Keeper) retryUntilRenewed(ctx context.Context, o Options) error {
 	from, until := o.Identity.Validity()
 	for warned := (time.Time{}); ; {
-		err := k.once(ctx, o)
+		err := k.renewOrRegister(ctx, o)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -131,14 +131,14 @@ func (k *Keeper) retryUntilRenewed(ctx context.Context, o Options) error {
 			warned = now
 			k.Report(RenewalResult{Until: until, Err: err})
 		}
-		if err := k.rest(ctx, Retry(from, until, o.Random())); err != nil {
+		if err := k.pauseUntilRetry(ctx, Retry(from, until, o.Random())); err != nil {
 			return err
 		}
 	}
 }
 
-// rest waits until the next attempt, which is soon where a shard refuses the certificate. The error is the reason of ctx.
-func (k *Keeper) rest(ctx context.Context, pause time.Duration) error {
+// pauseUntilRetry waits until the next attempt, which is soon where a shard refuses the certificate. The error is the reason of ctx.
+func (k *Keeper) pauseUntilRetry(ctx context.Context, pause time.Duration) error {
 	for pause > 0 {
 		step := min(pause, lookAgain)
 		if err := wait(ctx, step); err != nil {
@@ -160,14 +160,14 @@ func (k *Keeper) refusedBy() string {
 	return k.Refused()
 }
 
-// once renews, or, where that fails and it is time, registers anew.
-func (k *Keeper) once(ctx context.Context, o Options) error {
+// renewOrRegister renews, or, where that fails and it is time, registers again.
+func (k *Keeper) renewOrRegister(ctx context.Context, o Options) error {
 	err := k.renew(ctx, o)
 	from, until := o.Identity.Validity()
 	if err == nil || !Critical(from, until, o.Now()) && k.refusedBy() == "" {
 		return err
 	}
-	again := k.again(ctx, o)
+	again := k.registerWithNewNonce(ctx, o)
 	switch {
 	case again == nil:
 		return nil
@@ -204,8 +204,8 @@ func (k *Keeper) renew(ctx context.Context, o Options) error {
 // errNoNewNonce says that the nonce in its Secret is the one that was used, has ended, or is none.
 var errNoNewNonce = errors.New("there is no unused nonce")
 
-// again registers with a nonce that was not used before, and was not refused for good.
-func (k *Keeper) again(ctx context.Context, o Options) error {
+// registerWithNewNonce registers with a nonce that was not used before, and was not refused for good.
+func (k *Keeper) registerWithNewNonce(ctx context.Context, o Options) error {
 	token, err := o.nonce(ctx)
 	if errors.Is(err, ErrNoNonce) {
 		return errNoNewNonce

@@ -243,7 +243,7 @@ func TestFaults(t *testing.T) {
 		driver.Throttled: "RequestLimitExceeded", driver.Capacity: "InsufficientInstanceCapacity", driver.Quota: "VcpuLimitExceeded",
 		driver.Invalid: "InvalidParameterValue", driver.Auth: "UnauthorizedOperation", driver.MissingRef: "InvalidSubnetID.NotFound",
 		driver.Transient: "Unavailable", driver.Ambiguous: "InternalError", driver.NotFound: "InvalidInstanceID.NotFound",
-		driver.Unsupport: "UnsupportedOperation",
+		driver.Unsupported: "UnsupportedOperation",
 	}
 	for kind, want := range kinds {
 		for _, after := range []bool{false, true} {

@@ -25,7 +25,7 @@ func (all *Instances) Output(ctx context.Context, ref driver.Ref, source driver.
 		return driver.Output{}, err
 	}
 	if source != driver.Console {
-		return driver.Output{}, driver.Fail(driver.Unsupport, op, fmt.Errorf("EC2 keeps the serial console of a machine and no %q", source))
+		return driver.Output{}, driver.Fail(driver.Unsupported, op, fmt.Errorf("EC2 keeps the serial console of a machine and no %q", source))
 	}
 	m, err := all.Find(ctx, op, ref)
 	if err != nil {

@@ -32,7 +32,7 @@ func (all *Instances) Power(ctx context.Context, ref driver.Ref, action driver.P
 		return err
 	}
 	if offers := powerOffers(i, m.Status); len(offers) > 0 && !slices.Contains(offers, action) {
-		return driver.Fail(driver.Unsupport, op, fmt.Errorf("%s: a spot instance, or one whose root is an instance store, cannot be stopped", m.ProviderID))
+		return driver.Fail(driver.Unsupported, op, fmt.Errorf("%s: a spot instance, or one whose root is an instance store, cannot be stopped", m.ProviderID))
 	}
 	steps, err := powerSteps(m.Status, action)
 	if err != nil {
@@ -41,7 +41,7 @@ func (all *Instances) Power(ctx context.Context, ref driver.Ref, action driver.P
 	for _, step := range steps {
 		err := step(all, ctx, m.ProviderID)
 		if api.HasCode(err, "UnsupportedOperation") {
-			return driver.Fail(driver.Unsupport, op, err)
+			return driver.Fail(driver.Unsupported, op, err)
 		}
 		if err != nil {
 			return api.Fail(op, api.Changes, err)

@@ -112,7 +112,7 @@ func (n *Network) movable(ctx context.Context, op string) error {
 		return err
 	}
 	if n.opts.Interface == "" {
-		return driver.Fail(driver.Unsupport, op, errNoLeaderNetwork)
+		return driver.Fail(driver.Unsupported, op, errNoLeaderNetwork)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func refusal(f wire.Fault, op string) *apiError {
 		return &apiError{http.StatusServiceUnavailable, stockout, "The zone does not have enough resources available to fulfill the request.", ""}
 	case driver.Quota:
 		return &apiError{http.StatusForbidden, "quotaExceeded", "Quota 'CPUS' exceeded.  Limit: 24.0 in region.", "usageLimits"}
-	case driver.Invalid, driver.Unsupport:
+	case driver.Invalid, driver.Unsupported:
 		return &apiError{http.StatusBadRequest, "invalid", "Invalid value for field 'resource': ''.", ""}
 	case driver.Auth:
 		return &apiError{http.StatusForbidden, "forbidden", fmt.Sprintf("Required 'compute.%s' permission for 'projects'", op), ""}

@@ -26,7 +26,7 @@ func (in *Instances) Output(ctx context.Context, ref driver.Ref, source driver.O
 		return driver.Output{}, err
 	}
 	if source != driver.Console {
-		return driver.Output{}, driver.Fail(driver.Unsupport, op, fmt.Errorf("the cloud keeps the serial console of a machine and no %q", source))
+		return driver.Output{}, driver.Fail(driver.Unsupported, op, fmt.Errorf("the cloud keeps the serial console of a machine and no %q", source))
 	}
 	name, err := api.NameOf(op, ref)
 	if err != nil {

@@ -30,9 +30,9 @@ func powerCallFor(action driver.PowerAction, state string) (powerCall, error) {
 	off := state == "TERMINATED" || state == "STOPPED"
 	switch action {
 	case driver.PowerOffHard:
-		return callNone, driver.Fail(driver.Unsupport, opPower, errors.New("the cloud has no call that switches a machine off without asking its system; use off or cycle"))
+		return callNone, driver.Fail(driver.Unsupported, opPower, errors.New("the cloud has no call that switches a machine off without asking its system; use off or cycle"))
 	case driver.PowerReboot:
-		return callNone, driver.Fail(driver.Unsupport, opPower, errors.New("the cloud has no call that asks a system to reboot; use cycle"))
+		return callNone, driver.Fail(driver.Unsupported, opPower, errors.New("the cloud has no call that asks a system to reboot; use cycle"))
 	case driver.PowerOff:
 		if off || statusOf(state) == driver.Stopping {
 			return callNone, nil
@@ -71,7 +71,7 @@ func (in *Instances) Power(ctx context.Context, ref driver.Ref, action driver.Po
 		return err
 	}
 	if action == driver.PowerOff && !slices.Contains(powerOffers(inst), action) && statusOf(inst.GetStatus()) != driver.Deleting {
-		return driver.Fail(driver.Unsupport, opPower, errors.New("the machine has a local SSD, whose data would be lost; use cycle"))
+		return driver.Fail(driver.Unsupported, opPower, errors.New("the machine has a local SSD, whose data would be lost; use cycle"))
 	}
 	l, err := powerCallFor(action, inst.GetStatus())
 	if err != nil {

@@ -20,7 +20,7 @@ func TestPowerCallFor(t *testing.T) {
 		"SUSPENDING": {driver.PowerOn: {kind: driver.Transient}, driver.PowerOff: {}, driver.PowerCycle: {kind: driver.Transient}},
 		"REPAIRING":  {driver.PowerOn: {}, driver.PowerOff: {call: callStop}, driver.PowerCycle: {}},
 	} {
-		want[driver.PowerReboot], want[driver.PowerOffHard] = outcome{kind: driver.Unsupport}, outcome{kind: driver.Unsupport}
+		want[driver.PowerReboot], want[driver.PowerOffHard] = outcome{kind: driver.Unsupported}, outcome{kind: driver.Unsupported}
 		for action, want := range want {
 			l, err := powerCallFor(action, state)
 			got := outcome{call: l}

@@ -78,7 +78,7 @@ func (n *Network) ReleaseLeaderNetwork(ctx context.Context) error {
 
 func (n *Network) beginMove(ctx context.Context, op string) (self, context.Context, context.CancelFunc, error) {
 	if !n.ip.IsValid() {
-		return self{}, nil, nil, driver.Fail(driver.Unsupport, op, errors.New("server.leader_network is not configured"))
+		return self{}, nil, nil, driver.Fail(driver.Unsupported, op, errors.New("server.leader_network is not configured"))
 	}
 	if err := api.Begin(ctx, op); err != nil {
 		return self{}, nil, nil, err

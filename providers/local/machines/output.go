@@ -26,7 +26,7 @@ func (all *Machines) Output(ctx context.Context, ref driver.Ref, source driver.O
 		return driver.Output{}, driver.Fail(driver.Transient, op, err)
 	}
 	if source != driver.Log {
-		return driver.Output{}, driver.Fail(driver.Unsupport, op, fmt.Errorf("a machine here is a process, which has a %q and no %q", driver.Log, source))
+		return driver.Output{}, driver.Fail(driver.Unsupported, op, fmt.Errorf("a machine here is a process, which has a %q and no %q", driver.Log, source))
 	}
 	id, err := store.Resolve(op, ref)
 	if err != nil {

@@ -95,7 +95,7 @@ func inWords(kind driver.ErrorClass, node string, vmid int) error {
 		return die("storage 'gone' does not exist")
 	case driver.NotFound:
 		return noConfig(node, vmid)
-	case driver.Unsupport:
+	case driver.Unsupported:
 		return &failure{status: http.StatusNotImplemented, reason: "Method not implemented"}
 	case driver.Ambiguous:
 		return &failure{status: 596, reason: "Connection timed out"}

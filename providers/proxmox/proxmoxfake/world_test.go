@@ -155,14 +155,14 @@ func TestLagAndDurationsChange(t *testing.T) {
 
 func TestF19_FaultsInTheCloudsOwnWords(t *testing.T) {
 	for kind, want := range map[driver.ErrorClass]string{
-		driver.Throttled:  "invalid character '<'", // a page of a proxy, which the client takes for an answer
-		driver.Invalid:    "bad request: 400 Parameter verification failed.",
-		driver.Auth:       "not authorized to access endpoint",
-		driver.MissingRef: "500 storage 'gone' does not exist",
-		driver.Transient:  "unexpected end of JSON input", // status 595
-		driver.Ambiguous:  "unexpected end of JSON input", // status 596
-		driver.NotFound:   "500 Configuration file 'nodes/pve1/qemu-server/9001.conf' does not exist",
-		driver.Unsupport:  "501 Method not implemented",
+		driver.Throttled:   "invalid character '<'", // a page of a proxy, which the client takes for an answer
+		driver.Invalid:     "bad request: 400 Parameter verification failed.",
+		driver.Auth:        "not authorized to access endpoint",
+		driver.MissingRef:  "500 storage 'gone' does not exist",
+		driver.Transient:   "unexpected end of JSON input", // status 595
+		driver.Ambiguous:   "unexpected end of JSON input", // status 596
+		driver.NotFound:    "500 Configuration file 'nodes/pve1/qemu-server/9001.conf' does not exist",
+		driver.Unsupported: "501 Method not implemented",
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			inBubble(t, proxmoxfake.Options{}, func(b *bench) {

@@ -308,7 +308,7 @@ func (Outputs) OutputSources() []driver.OutputSource { return []driver.OutputSou
 // Output returns the end of what [Cloud.Write] wrote.
 func (o Outputs) Output(ctx context.Context, ref driver.Ref, source driver.OutputSource) (out driver.Output, err error) {
 	if source != driver.Console {
-		return out, driver.Fail(driver.Unsupport, string(OpOutput), fmt.Errorf("no source %q", source))
+		return out, driver.Fail(driver.Unsupported, string(OpOutput), fmt.Errorf("no source %q", source))
 	}
 	err = o.Of.call(ctx, Call{Op: OpOutput, ID: ref.InstanceID, Ref: ref}, func(Fault) error {
 		v := o.Of.find(ref)

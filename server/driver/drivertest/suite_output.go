@@ -79,7 +79,7 @@ func (s *suite) outputOfStrangers() {
 	for _, source := range []driver.OutputSource{driver.Console, driver.Log, "diary"} {
 		if !slices.Contains(sources, source) {
 			_, err := o.Output(s.t.Context(), driver.Ref{InstanceID: m.InstanceID, ProviderID: m.ProviderID}, source)
-			s.wantKind("output of the source "+string(source), err, driver.Unsupport)
+			s.wantKind("output of the source "+string(source), err, driver.Unsupported)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (s *suite) power() {
 		for range 2 {
 			err := p.Power(s.t.Context(), ref, step.action)
 			if !slices.Contains(offers, step.action) {
-				s.wantKind("power "+string(step.action)+", which is not offered", err, driver.Unsupport)
+				s.wantKind("power "+string(step.action)+", which is not offered", err, driver.Unsupported)
 				continue
 			}
 			if err != nil {
@@ -100,7 +100,7 @@ func (s *suite) powerOfStrangers() {
 	}
 	s.await(m.InstanceID, driver.Stopped)
 	err = p.Power(s.t.Context(), ref, driver.PowerReboot)
-	if err == nil || driver.ClassOf(err) != driver.Unsupport {
+	if err == nil || driver.ClassOf(err) != driver.Unsupported {
 		s.wantKind("reboot of a stopped machine", err, driver.Invalid)
 	}
 	s.await(m.InstanceID, driver.Stopped)

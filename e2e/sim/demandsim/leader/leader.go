@@ -216,7 +216,7 @@ func (l *Leader) Step(now time.Time) {
 	}
 	l.opts.World.Decided(result)
 	for _, a := range result.Answers {
-		if a.Held {
+		if a.Quarantined {
 			l.opts.World.Held(a.Cluster)
 		}
 	}
