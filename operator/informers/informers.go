@@ -23,9 +23,9 @@ type Source interface {
 // it was last when it is gone, until ctx ends. One that was made again under its name is another one, also where its end
 // was missed. One goroutine calls f, so f may wait, and delays
 // nobody else. The answer says whether f has heard of all objects that were there at first. The
-// error is that of an informer that cannot be had.
-func Hear[O client.Object](ctx context.Context, from Source, one O, f func(o O, gone bool)) (toolscache.InformerSynced, error) {
-	informer, err := from.GetInformer(ctx, one)
+// error is that of an informer that cannot be had. Without options Hear waits until the informer has listed.
+func Hear[O client.Object](ctx context.Context, from Source, one O, f func(o O, gone bool), options ...cache.InformerGetOption) (toolscache.InformerSynced, error) {
+	informer, err := from.GetInformer(ctx, one, options...)
 	if err != nil {
 		return nil, fmt.Errorf("watch %T: %w", one, err)
 	}

@@ -31,7 +31,7 @@ var pureFiles = []string{
 	"operator/inventory/cooloff.go",
 	"operator/nodes/match.go", "operator/nodes/owner.go", "operator/nodes/providerid.go",
 	"operator/controllers/demand/reclaim/decide.go", "operator/controllers/demand/nodes/decide.go",
-	"operator/controllers/importer/plan.go", "operator/controllers/importer/gate.go", "operator/controllers/importer/left.go",
+	"operator/controllers/importer/plan.go", "operator/controllers/importer/gate.go", "operator/controllers/importer/orphaned.go",
 	"operator/controllers/importer/sizes.go", "operator/controllers/importer/staticsize.go",
 }
 

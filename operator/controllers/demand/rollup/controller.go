@@ -39,6 +39,7 @@ type Controller struct {
 	claims    map[client.ObjectKey]map[types.UID]struct{} // Pods by the claims that they mount
 	mounted   map[types.UID][]client.ObjectKey
 	pending   map[types.UID]request // that are not acknowledged
+	unowned   *unownedRequests      // that count by what was listed of them; nil: none do
 	overheads []needs.Overhead
 	placed    bool // which Nodes are whose is known as of now
 	checked   time.Time
@@ -63,8 +64,8 @@ func New(o Options) *Controller {
 	}
 }
 
-// Run sends roll-ups until ctx ends, and returns the reason. It is called once everything that
-// exists was heard of.
+// Run sends roll-ups until ctx ends, and returns the reason. It is called once [Controller.Watch] has
+// returned.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.acks.close()
 	c.checked = c.opts.Now()

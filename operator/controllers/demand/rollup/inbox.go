@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
@@ -32,6 +33,13 @@ type news struct {
 	translate  bool // how Pods are translated has changed
 	sessions   []said
 	offers     []offer
+	unowned    *unownedRequests // listed before all requests were heard of; nil: nothing was
+}
+
+// unownedRequests are requests that were made for no Pod, and whether all requests were heard of by now.
+type unownedRequests struct {
+	list   []demandv1.CapacityRequest
+	synced toolscache.InformerSynced
 }
 
 // heard is an object as it was heard of last, or its name; gone: it no longer exists.

@@ -28,6 +28,7 @@ import (
 	"nstance.dev/operator/demand/split"
 	"nstance.dev/operator/demand/tally"
 	"nstance.dev/operator/demand/translate"
+	"nstance.dev/operator/informers"
 	"nstance.dev/operator/nodes"
 	"nstance.dev/operator/testworld"
 	"nstance.dev/protos/needs"
@@ -71,6 +72,12 @@ type world struct {
 
 func run(t *testing.T, change func(*rollup.Options), test func(t *testing.T, w *world)) {
 	t.Helper()
+	runFrom(t, nil, change, test)
+}
+
+// runFrom does that with a controller that watches the objects of a cache first; nil: it is told of them.
+func runFrom(t *testing.T, objects func() informers.Source, change func(*rollup.Options), test func(t *testing.T, w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, began: time.Now(), shards: []split.Shard{{ID: "a"}}, unknown: map[string]bool{}, away: map[string]bool{}}
 		w.api = testworld.NewClientBuilder(t).WithStatusSubresource(&demandv1.CapacityRequest{}).Build()
@@ -113,6 +120,11 @@ func run(t *testing.T, change func(*rollup.Options), test func(t *testing.T, w *
 		ctx, stop := context.WithCancel(t.Context())
 		var loop sync.WaitGroup
 		loop.Go(func() {
+			if objects != nil {
+				if err := w.c.Watch(ctx, objects()); err != nil {
+					t.Errorf("Watch returned %v", err)
+				}
+			}
 			if err := w.c.Run(ctx); !errors.Is(err, context.Canceled) {
 				t.Errorf("Run returned %v", err)
 			}

@@ -41,6 +41,7 @@ func (c *Controller) take(ctx context.Context, n news) (changed bool) {
 			c.lookAgain(&n, uid)
 		}
 	}
+	changed = c.takeUnowned(&n)
 	for uid, h := range n.pods {
 		changed = c.pod(ctx, uid, h, options) || changed
 	}
@@ -214,6 +215,29 @@ func apart(pod *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// takeUnowned takes in requests that were listed before all were heard of. Once all were, these are looked at again:
+// one that was deleted in between is in no cache, and nobody has said that it is gone.
+func (c *Controller) takeUnowned(n *news) (changed bool) {
+	if n.unowned != nil {
+		c.unowned = n.unowned
+		for i := range c.unowned.list {
+			r := &c.unowned.list[i]
+			changed = c.tally.SetRequest(tally.Request{ID: string(r.UID), Spec: &r.Spec}) || changed
+		}
+	}
+	if c.unowned == nil || !c.unowned.synced() {
+		return changed
+	}
+	for i := range c.unowned.list {
+		r := &c.unowned.list[i]
+		if _, newer := n.requests[r.UID]; !newer {
+			n.requests[r.UID] = heard[request]{object: request{key: client.ObjectKeyFromObject(r)}}
+		}
+	}
+	c.unowned = nil
+	return changed
 }
 
 // request takes in what a request is now.
