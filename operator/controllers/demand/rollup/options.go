@@ -30,7 +30,7 @@ type Options struct {
 	// what came after. It is for Namespaces, too, once a Pod has to be
 	// near Pods of those that it selects.
 	Cache client.Reader
-	// Writer acknowledges requests. It has limits of its own.
+	// Writer acknowledges requests, and lists some past the cache. It has limits of its own.
 	Writer client.Client
 	// Shards returns the shards in the order of the configuration, with their zones where they
 	// are known.

@@ -57,46 +57,50 @@ func (c *Controller) Watch(ctx context.Context, objects informers.Source) error 
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		return context.Cause(ctx)
 	}
-	return c.awaitRequests(ctx, requests)
+	unowned, err := awaitRequests(ctx, c.opts, requests)
+	if unowned != nil {
+		c.inbox.put(func(n *news) { n.unowned = unowned })
+	}
+	return err
 }
 
-// awaitRequests waits until all requests were heard of, or enough of them: a hundred thousand take longer
-// than all else, and most were made for Pods, which count by themselves until then.
-func (c *Controller) awaitRequests(ctx context.Context, synced toolscache.InformerSynced) error {
-	if c.opts.Tally.Source != tally.Requests {
+// awaitRequests waits until all requests were heard of. They may be a hundred thousand, which take longer than all else,
+// and most were made for Pods. So where these count by themselves it waits for a moment, and returns the requests that
+// were made for no Pod.
+func awaitRequests(ctx context.Context, o Options, synced toolscache.InformerSynced) (*unownedRequests, error) {
+	if o.Tally.Source != tally.Requests {
 		patience, stop := context.WithTimeout(ctx, requestPatience)
 		heard := toolscache.WaitForCacheSync(patience.Done(), synced)
 		stop()
 		if heard {
-			return nil
+			return nil, nil
 		}
-		err := c.listUnowned(ctx, synced)
+		unowned, err := listUnowned(ctx, o.Writer)
 		if err == nil {
-			return nil
+			return &unownedRequests{unowned, synced}, nil
 		}
-		c.opts.Log.WarnContext(ctx, "CapacityRequests that no Pod owns not listed; the first roll-up waits for all requests", "error", err)
+		o.Log.WarnContext(ctx, "list of requests that no Pod owns failed; the first roll-up waits for all requests", "error", err)
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced) {
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	return nil
+	return nil, nil
 }
 
-// listUnowned has the controller hear of the requests that were made for no Pod.
-func (c *Controller) listUnowned(ctx context.Context, synced toolscache.InformerSynced) error {
+// listUnowned returns the requests that were made for no Pod.
+func listUnowned(ctx context.Context, from client.Reader) ([]demandv1.CapacityRequest, error) {
 	unowned, err := labels.NewRequirement(demandv1.LabelOwnedByPod, selection.DoesNotExist, nil)
 	if err != nil {
-		return fmt.Errorf("select requests: %w", err)
+		return nil, fmt.Errorf("select requests: %w", err)
 	}
 	var list demandv1.CapacityRequestList
 	// Resource version 0 is what the API server has in memory: it looks through all of them, and reads none from storage.
-	err = c.opts.Writer.List(ctx, &list, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*unowned)},
+	err = from.List(ctx, &list, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*unowned)},
 		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
 	if err != nil {
-		return fmt.Errorf("list requests: %w", err)
+		return nil, fmt.Errorf("list requests: %w", err)
 	}
-	c.inbox.put(func(n *news) { n.unowned = &unownedRequests{list.Items, synced} })
-	return nil
+	return list.Items, nil
 }
 
 // watch begins to hear of a kind.

@@ -127,7 +127,7 @@ func TestRequestsAloneAreWaitedFor(t *testing.T) {
 		log    string
 	}{
 		"requests alone count":         {func(o *rollup.Options) { o.Tally.Source = tally.Requests }, ""},
-		"requests could not be listed": {away, "CapacityRequests that no Pod owns not listed"},
+		"requests could not be listed": {away, "list of requests that no Pod owns failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := newSlow()
