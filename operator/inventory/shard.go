@@ -32,9 +32,9 @@ type State struct {
 	// GroupsAt and InstancesAt are when such listings last came, also before the last
 	// connection; zero: never.
 	GroupsAt, InstancesAt time.Time
-	// Unconfirmed is the number of instances that listings lack and that still count, because
+	// UnconfirmedMissing is the number of instances that listings lack and that still count, because
 	// so many at once have to be confirmed.
-	Unconfirmed int
+	UnconfirmedMissing int
 }
 
 // Synced reports whether all that the shard has is known.
@@ -51,7 +51,7 @@ type Shard struct {
 	instances   members
 	tombstones  map[string]tombstone
 	unlisted    map[string]tombstone // taken out by a listing; one that has them brings them back
-	missing     map[string]time.Time // held: when a listing first lacked it
+	missing     map[string]time.Time // when a listing first lacked it
 	ended       map[string]time.Time // groups: when their deletion was heard of
 }
 
@@ -112,7 +112,7 @@ type Change struct {
 // State returns how far the shard can be believed.
 func (s *Shard) State() State {
 	state := s.state
-	state.Unconfirmed = len(s.missing)
+	state.UnconfirmedMissing = len(s.missing)
 	return state
 }
 

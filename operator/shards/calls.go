@@ -244,7 +244,7 @@ func (s *Shard) conclude(c *session, failure *Error, trailer metadata.MD) {
 	}
 	s.applySessionEvent(c, event)
 	if _, failed := event.(Failed); failed && failure.Method != methodListGroups.name {
-		c.relist(groupList) // shows soon whether it was this call alone
+		c.relistNow(groupList) // shows soon whether it was this call alone
 	}
 }
 

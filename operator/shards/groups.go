@@ -52,7 +52,7 @@ func groupEvents(s *Shard, c *session, sink GroupSink) watch[nstancev1.GroupEven
 			return false // groups change rarely, and have no heartbeat
 		},
 		opened: func() func() {
-			c.relist(groupList)
+			c.relistNow(groupList)
 			return nil
 		},
 	}

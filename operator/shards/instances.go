@@ -64,14 +64,14 @@ func instanceEvents(s *Shard, c *session, sink InstanceSink) watch[nstancev1.Ins
 				}
 				return true
 			case "snapshot_end":
-				c.relist(instanceList)
+				c.relistNow(instanceList)
 				sink.InstanceEvent(s.name, e)
 			default:
 				if !s.ours(e.GetTenant()) {
 					break
 				}
 				if e.GetStatus() == "created" && e.GetInstance().GetProviderUri() == "" {
-					c.requestList(instanceList) // what its provider calls it is no event
+					c.relistSoon(instanceList) // what its provider calls it is no event
 				}
 				sink.InstanceEvent(s.name, e)
 			}

@@ -24,12 +24,12 @@ type session struct {
 	over chan struct{} // closed by end
 	done chan struct{} // closed once the loops have ended
 
-	mu            sync.Mutex
-	calls         int  // in flight
-	retired       bool // closed as soon as none is
-	listed        [2]bool
-	relisted      [2]chan struct{} // wakes the lists up
-	listRequested [2]chan struct{} // does so after a while
+	mu       sync.Mutex
+	calls    int  // in flight
+	retired  bool // closed as soon as none is
+	listed   [2]bool
+	listNow  [2]chan struct{} // wakes the lists up
+	listSoon [2]chan struct{} // does so after [soon]
 }
 
 // soon is when to list after an event told of something new: what its provider calls it was not
@@ -74,8 +74,8 @@ func newSession(cc *grpc.ClientConn, why *Cause, address string, info *nstancev1
 		over: make(chan struct{}), done: make(chan struct{}),
 	}
 	c.end = sync.OnceFunc(func() { close(c.over) })
-	for i := range c.relisted {
-		c.relisted[i], c.listRequested[i] = make(chan struct{}, 1), make(chan struct{}, 1)
+	for i := range c.listNow {
+		c.listNow[i], c.listSoon[i] = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
 	return c
 }
@@ -125,11 +125,11 @@ func (c *session) closeIdle() {
 	}
 }
 
-// relist asks for a list as soon as the last one is through.
-func (c *session) relist(which int) { signal(c.relisted[which]) }
+// relistNow asks for a list as soon as the last one is through.
+func (c *session) relistNow(which int) { signal(c.listNow[which]) }
 
-// requestList asks for a list soon.
-func (c *session) requestList(which int) { signal(c.listRequested[which]) }
+// relistSoon asks for a list soon.
+func (c *session) relistSoon(which int) { signal(c.listSoon[which]) }
 
 func signal(to chan struct{}) {
 	select {
@@ -142,12 +142,12 @@ func signal(to chan struct{}) {
 func (c *session) due(ctx context.Context, which int, next time.Duration) bool {
 	timer := time.NewTimer(next)
 	defer timer.Stop()
-	requested := c.listRequested[which]
+	requested := c.listSoon[which]
 	for {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-c.relisted[which]:
+		case <-c.listNow[which]:
 			return true
 		case <-timer.C:
 			return true

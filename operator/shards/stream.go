@@ -143,7 +143,7 @@ func (s *Shard) restarted(c *session, method string, class Class, err error, ove
 	}
 	s.applySessionEvent(c, event)
 	if _, failed := event.(Failed); failed {
-		c.relist(groupList)
+		c.relistNow(groupList)
 	}
 }
 

@@ -17,7 +17,7 @@
 // Whether an instance is well, what its machine is to have, and what becomes of it is decided
 // elsewhere. A certificate leaves only when the record of its instance names it (S9).
 //
-// Lock order: a stream's entry, which is its turn to be taken in or out; the instance's turn
+// Lock order: a stream's entry, which is its turn to be attached or detached; the instance's turn
 // for that; the registry's; the parking's; a stream's own. An instance's turn to register and
 // the lock of names and addresses are taken without them. Files and Liveness hear of
 // connections in the two turns, which keep what they are told in order, Clusters and Machines

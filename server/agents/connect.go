@@ -82,21 +82,22 @@ func (a *Service) readmit(s *stream) error {
 	case a.streams.has(s.id):
 		return errReplaced
 	}
-	return a.register(s)
+	return a.attach(s)
 }
 
-// register makes this the stream of its instance, unless either has ended since the
+// attach makes this the stream of its instance, unless either has ended since the
 // stream was admitted: then nobody would take it out again (S13).
-func (a *Service) register(s *stream) error {
-	replaced, err := a.registerCounting(s)
+func (a *Service) attach(s *stream) error {
+	replaced, err := a.attachCounting(s)
 	if replaced > cloneLimit {
 		a.reportClone(s.id)
 	}
 	return err
 }
 
-// registerCounting does what register does, and says how many streams of the instance were replaced lately.
-func (a *Service) registerCounting(s *stream) (replaced int, err error) {
+// attachCounting does what attach does without the alarm, and returns how many streams of the instance were
+// replaced lately.
+func (a *Service) attachCounting(s *stream) (replaced int, err error) {
 	s.entry.Lock()
 	defer s.entry.Unlock()
 	defer a.turns.of(s.id)()
@@ -105,7 +106,7 @@ func (a *Service) registerCounting(s *stream) (replaced int, err error) {
 	}
 	a.opts.Files.Connect(s.id, a.line(s))
 	if _, ok := a.opts.Instances.Known(s.id); !ok {
-		a.unregister(s)
+		a.detach(s)
 		return replaced, errDeleted
 	}
 	s.owner = a
@@ -113,14 +114,14 @@ func (a *Service) registerCounting(s *stream) (replaced int, err error) {
 	return replaced, nil
 }
 
-// unregister takes a stream out, unless a newer one has taken its place. It reports whether it
+// detach takes a stream out, unless a newer one has taken its place. It reports whether it
 // was the instance's stream. The caller has the instance's turn.
-func (a *Service) unregister(s *stream) bool {
+func (a *Service) detach(s *stream) bool {
 	if !a.streams.remove(s) {
 		return false
 	}
 	a.opts.Files.Disconnect(s.id, a.line(s))
-	a.machines.left(s)
+	a.machines.disconnected(s)
 	return true
 }
 
@@ -136,7 +137,7 @@ func (a *Service) reportClone(id identity.ID) {
 // streamEnded implements [handler].
 func (a *Service) streamEnded(s *stream, why error) {
 	defer a.turns.of(s.id)()
-	if a.unregister(s) && a.ctx.Err() == nil {
+	if a.detach(s) && a.ctx.Err() == nil {
 		a.opts.Liveness.Disconnected(s.id, why == nil)
 		a.opts.Log.Info("agent disconnected", "instance", s.id, "graceful", why == nil)
 	}
@@ -202,7 +203,7 @@ func (a *Service) greet(s *stream, hello *nstancev1.Hello) error {
 	}
 	s.noteCapabilities(hello.Capabilities)
 	s.noteBuilder(printable(hello.AgentVersion), hello.Capabilities)
-	if err := a.register(s); err != nil {
+	if err := a.attach(s); err != nil {
 		return err
 	}
 	s.endAfter(s.expires.Sub(a.opts.Now()), refusal.ErrCertificateExpired)

@@ -24,7 +24,7 @@ func TestWhoHearsOfConnectionsMayCallTheService(t *testing.T) {
 	go func() {
 		defer close(done)
 		for _, s := range []*stream{first, second} {
-			if _, err := a.registerCounting(s); err != nil {
+			if _, err := a.attachCounting(s); err != nil {
 				t.Error(err)
 			}
 		}
@@ -53,12 +53,12 @@ func TestStreamsOfAnInstanceAreToldInOrder(t *testing.T) {
 		a.onCall = func(string) {
 			a.onCall = nil
 			go func() {
-				_, err := a.registerCounting(second)
+				_, err := a.attachCounting(second)
 				taken <- err
 			}()
 			synctest.Wait()
 		}
-		if _, err := a.registerCounting(first); err != nil {
+		if _, err := a.attachCounting(first); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-taken; err != nil {

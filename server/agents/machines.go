@@ -23,8 +23,8 @@ type Machines interface {
 	Status(id identity.ID, status *nstancev1.MachineStatus)
 	// Logs are those that a host hands over.
 	Logs(id identity.ID, logs *nstancev1.MachineLogs)
-	// Left says that the agent of an instance is not connected any more.
-	Left(id identity.ID)
+	// Disconnected says that the agent of an instance is not connected any more.
+	Disconnected(id identity.ID)
 	// Wake says that there is room on the stream again, where there was none.
 	Wake(id identity.ID)
 }
@@ -89,11 +89,11 @@ func (m *machines) logs(s *stream, logs *nstancev1.MachineLogs) {
 	}
 }
 
-// left tells [Machines] of an agent that is not connected any more. The caller has the
+// disconnected tells [Machines] of an agent that is not connected any more. The caller has the
 // instance's turn.
-func (m *machines) left(s *stream) {
+func (m *machines) disconnected(s *stream) {
 	if m.told != nil && s.offers.machines.able.Load() {
-		m.told.Left(s.id)
+		m.told.Disconnected(s.id)
 	}
 }
 

@@ -31,8 +31,8 @@ func (b built) Status(_ identity.ID, s *nstancev1.MachineStatus) {
 func (b built) Logs(_ identity.ID, l *nstancev1.MachineLogs) {
 	b.noteHost(fmt.Sprint("logs of ", l.OperationId))
 }
-func (b built) Left(identity.ID) { b.noteHost("left") }
-func (b built) Wake(identity.ID) {}
+func (b built) Disconnected(identity.ID) { b.noteHost("left") }
+func (b built) Wake(identity.ID)         {}
 
 func (a *term) noteHost(s string) {
 	a.mu.Lock()

@@ -34,7 +34,7 @@ type handler interface {
 	leads() bool
 	// room says that there is room in the queue again, where there was none.
 	room(id identity.ID)
-	// streamEnded says that a stream that was registered has ended, and why; nil: with a goodbye.
+	// streamEnded says that a stream that was attached has ended, and why; nil: with a goodbye.
 	streamEnded(s *stream, why error)
 }
 
@@ -52,8 +52,8 @@ type stream struct {
 
 	serving atomic.Pointer[serving] // changes while mu is held
 
-	entry sync.Mutex // held while the stream is taken in among others, or out
-	owner handler    // with whom it is registered; nil: nobody yet
+	entry sync.Mutex // held while the stream is attached or detached
+	owner handler    // who has attached it; nil: nobody yet
 
 	mu    sync.Mutex
 	queue outbox

@@ -259,7 +259,7 @@ func TestAStreamEndsOnce(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if !s.over() || !errors.Is(s.end(), why) || len(one.leaves) != 0 {
-			t.Errorf("over: %v, and %d leaves are told of a stream that was never registered", s.over(), len(one.leaves))
+			t.Errorf("over: %v, and %d leaves are told of a stream that was never attached", s.over(), len(one.leaves))
 		}
 	})
 	withStream(t, func(t *testing.T, s *stream, conn *pipe, _, _ *clerk, _, _ *handler) {

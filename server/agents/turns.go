@@ -7,11 +7,11 @@ import (
 	"nstance.dev/server/keylock"
 )
 
-// turns are those of instances whose streams are taken in or out: Files and Liveness hear of
+// turns are those of instances whose streams are attached or detached: Files and Liveness hear of
 // all streams of an instance in the order in which they follow each other.
 type turns struct{ locks keylock.Locks[identity.ID] }
 
-// of waits until no other stream of the instance is taken in or out, and returns what ends the
+// of waits until no other stream of the instance is attached or detached, and returns what ends the
 // turn.
 func (t *turns) of(id identity.ID) (end func()) {
 	end, err := t.locks.Lock(context.Background(), id)

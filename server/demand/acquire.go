@@ -350,7 +350,7 @@ func (w buying) acquireWarm() {
 // spareOf is how many spare machines a group has.
 func (w buying) spareOf(g *group) (count int64) {
 	for _, slot := range w.fleet.loose {
-		if m := w.fleet.at(slot); m.spare() && m.more.group == g && m.more.worn == notOutdated {
+		if m := w.fleet.at(slot); m.spare() && m.more.group == g && m.more.outdatedBy == upToDate {
 			count++
 		}
 	}

@@ -15,7 +15,7 @@ func (w consolidating) advance() {
 	for _, g := range w.cat.savers.groups {
 		a := g.saving.Attempt
 		if a == nil {
-			ended = ended || !g.Consolidation.Enabled && len(g.worn) == 0
+			ended = ended || !g.Consolidation.Enabled && len(g.outdated) == 0
 			continue
 		}
 		c := w.cluster(a.Cluster)
@@ -163,7 +163,7 @@ func (w consolidating) rearrange(c *cluster, up, down []string, keep bool) bool 
 func (w consolidating) outdated(ids []string) bool {
 	return !slices.ContainsFunc(ids, func(id string) bool {
 		slot, ok := w.fleet.byID[id]
-		return !ok || w.fleet.at(slot).more.worn == notOutdated
+		return !ok || w.fleet.at(slot).more.outdatedBy == upToDate
 	})
 }
 
@@ -175,8 +175,8 @@ func (w consolidating) renew(g *group) {
 		return
 	}
 	var oldest *machine
-	g.worn = slices.DeleteFunc(g.worn, func(id string) bool { _, ok := w.fleet.byID[id]; return !ok })
-	for _, id := range g.worn {
+	g.outdated = slices.DeleteFunc(g.outdated, func(id string) bool { _, ok := w.fleet.byID[id]; return !ok })
+	for _, id := range g.outdated {
 		m := w.fleet.at(w.fleet.byID[id])
 		if m.leaving && m.voluntary {
 			return
@@ -198,7 +198,7 @@ func (w consolidating) renew(g *group) {
 	if oldest == nil {
 		return
 	}
-	c, why := w.clusters[oldest.cluster], replaceReasons[oldest.more.worn]
+	c, why := w.clusters[oldest.cluster], outdatedReasons[oldest.more.outdatedBy]
 	if !w.calm(c) || !g.mayDrain(why, w.world) || c.guard.loop.Until() > w.now {
 		return
 	}
@@ -228,7 +228,7 @@ func (w consolidating) resume() {
 		var left []string
 		for id := range strings.SplitSeq(r.replaces, ",") {
 			m := w.standing(c, id)
-			if m == nil || m.fixed || !m.more.group.Consolidation.Enabled && m.more.worn == notOutdated || m.more.group.saving.Alone(id, w.now) {
+			if m == nil || m.fixed || !m.more.group.Consolidation.Enabled && m.more.outdatedBy == upToDate || m.more.group.saving.Alone(id, w.now) {
 				continue
 			}
 			if g == nil {

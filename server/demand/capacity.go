@@ -264,7 +264,7 @@ func (e *Engine) Consolidations() (all []ConsolidationView) {
 			v.Cluster, v.Phase, v.Since = a.Cluster, a.Phase.String(), timeOf(a.Began)
 			v.Reason = ReasonConsolidation
 			if (consolidating{&e.w}).outdated(a.Replaced) {
-				v.Reason = replaceReasons[e.w.fleet.at(e.w.fleet.byID[a.Replaced[0]]).more.worn]
+				v.Reason = outdatedReasons[e.w.fleet.at(e.w.fleet.byID[a.Replaced[0]]).more.outdatedBy]
 			}
 			v.Replaced, v.Bought = slices.Clone(a.Replaced), slices.Clone(a.Bought)
 		}

@@ -20,7 +20,7 @@ const mostBought = 32
 // list notes whether machines of a group are replaced. One with an attempt under way stays until that has ended.
 func (s *savers) list(g *group) {
 	i, found := slices.BinarySearchFunc(s.groups, g.Name, func(o *group, name string) int { return strings.Compare(o.Name, name) })
-	switch wanted := g.Consolidation.Enabled || g.saving.Attempt != nil || len(g.worn) > 0; {
+	switch wanted := g.Consolidation.Enabled || g.saving.Attempt != nil || len(g.outdated) > 0; {
 	case wanted && !found:
 		s.groups = slices.Insert(s.groups, i, g)
 	case !wanted && found:
@@ -47,7 +47,7 @@ func (g *group) gives(id string) bool { return g.saving.Attempt != nil && g.savi
 func (w consolidating) begin() {
 	for _, g := range w.cat.savers.groups {
 		m := &g.saving
-		if m.Attempt == nil && len(g.worn) > 0 {
+		if m.Attempt == nil && len(g.outdated) > 0 {
 			w.renew(g)
 		}
 		if m.Attempt != nil || !g.Consolidation.Enabled {

@@ -70,26 +70,26 @@ type extra struct {
 	undo    State    // what it was before the last action
 	asked   Kind     // the last action that was asked for of those that bind it, or end that
 	// meantFor is the cluster whose intent the last Cancel took back.
-	meantFor int32
-	risk     int32 // of an interruption, in millionths per hour, when it was bought or observed first
-	worn     replaceReason
-	held     instant // until when it is on hold
+	meantFor   int32
+	risk       int32 // of an interruption, in millionths per hour, when it was bought or observed first
+	outdatedBy outdatedBy
+	held       instant // until when it is on hold
 	// vacated: it is empty, and was not when it was refused, if it was: for whose sake it was kept
 	// nothing is left.
 	vacated bool
 	waits   Reason // it waits for its cluster to say something; empty: it does not
 }
 
-// replaceReason is why a machine is to make room for another one.
-type replaceReason uint8
+// outdatedBy is why a machine is to make room for another one.
+type outdatedBy uint8
 
 const (
-	notOutdated replaceReason = iota // it is not
+	upToDate outdatedBy = iota // it is not
 	drifted
 	aged
 )
 
-var replaceReasons = [...]Reason{"", ReasonDrift, ReasonExpiry}
+var outdatedReasons = [...]Reason{"", ReasonDrift, ReasonExpiry}
 
 // inside reports whether the machine is in all of the domains.
 func (m *machine) inside(within []domain) bool {

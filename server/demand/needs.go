@@ -354,7 +354,7 @@ type stated struct {
 	needs   []*need // in walk order
 	rollups uint64  // that were in force
 	byKey   map[Key]*need
-	pending *Rollup // that is held
+	pending *Rollup // that is quarantined
 	lacks   bool    // a need is short whose domains depend on what can be acquired
 }
 

@@ -90,7 +90,7 @@ func (w giving) reclaimFrom(c *cluster) {
 		window, most := &c.guard.reclaims, max(1, configured/20)
 		switch {
 		case m.more.group.gives(m.id):
-			a.Reason = cmp.Or(replaceReasons[m.more.worn], ReasonConsolidation)
+			a.Reason = cmp.Or(outdatedReasons[m.more.outdatedBy], ReasonConsolidation)
 		case w.empty(c, m):
 			a.Reason = ReasonEmpty
 			window, most = &c.guard.empties, max(200, configured/10)
@@ -124,7 +124,7 @@ func (w giving) reclaimable(c *cluster, slot int32) bool {
 		w.wake(m.more.held)
 		return false
 	}
-	if m.more.worn != notOutdated && m.more.group.gives(m.id) {
+	if m.more.outdatedBy != upToDate && m.more.group.gives(m.id) {
 		return true
 	}
 	due, empty := m.times.surplus+millis(m.more.group.scaleDownDelay()), w.empty(c, m)
@@ -180,8 +180,8 @@ func (w giving) release() {
 		if !m.spare() {
 			continue
 		}
-		if m.state == Idle && m.more.worn != notOutdated {
-			w.end(slot, replaceReasons[m.more.worn])
+		if m.state == Idle && m.more.outdatedBy != upToDate {
+			w.end(slot, outdatedReasons[m.more.outdatedBy])
 			continue
 		}
 		if m.state == Idle && w.uselessTo(m) {

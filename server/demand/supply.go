@@ -156,16 +156,16 @@ func (c *catalog) learn(i int32, seen *vector.Vector, now instant) bool {
 
 // outdate notes why a machine is to make room for another one; without a reason, that it is not.
 func (w intake) outdate(slot int32, why Reason) error {
-	i := slices.Index(replaceReasons[:], why)
+	i := slices.Index(outdatedReasons[:], why)
 	if i < 0 {
 		return fmt.Errorf("%q is no reason for which a machine makes room", why)
 	}
 	m := w.fleet.at(slot)
-	m.more.worn = replaceReason(i)
+	m.more.outdatedBy = outdatedBy(i)
 	g := m.more.group
-	g.worn = slices.DeleteFunc(g.worn, func(id string) bool { return id == m.id })
-	if m.more.worn != notOutdated && !m.fixed {
-		g.worn = append(g.worn, m.id)
+	g.outdated = slices.DeleteFunc(g.outdated, func(id string) bool { return id == m.id })
+	if m.more.outdatedBy != upToDate && !m.fixed {
+		g.outdated = append(g.outdated, m.id)
 	}
 	w.cat.savers.list(g)
 	w.supply++

@@ -125,7 +125,7 @@ type group struct {
 	removed              bool
 	warmed               int // cycle in which its idle machines were counted
 	saving               consolidation.Memory
-	worn                 []string // machines that are to make room for others
+	outdated             []string // machines that are to make room for others
 }
 
 // joinDeadline is how long a Node of the group may take to be ready.

@@ -188,7 +188,7 @@ func (w *world) measure(n *need) {
 func (w *world) list() {
 	w.idle = w.idle[:0]
 	for _, slot := range w.fleet.loose {
-		if m := w.fleet.at(slot); m.spare() && m.more.worn == notOutdated {
+		if m := w.fleet.at(slot); m.spare() && m.more.outdatedBy == upToDate {
 			w.idle = append(w.idle, slot)
 		}
 	}
@@ -251,7 +251,7 @@ func (w *world) mayBuy(c *cluster, n *need, o *offer) (int64, Reason) {
 
 // mayTake reports whether a need may have a spare machine.
 func (w *world) mayTake(c *cluster, n *need, m *machine) bool {
-	if !m.spare() || m.more.worn != notOutdated || !n.has(m.class) || !w.reusable(c, m) {
+	if !m.spare() || m.more.outdatedBy != upToDate || !n.has(m.class) || !w.reusable(c, m) {
 		return false
 	}
 	return m.more.earmark == (Key{}) || m.more.earmark == n.Key || m.times.earmark <= w.now

@@ -13,7 +13,7 @@ import (
 type core struct {
 	opts     Options
 	engine   *demand.Engine
-	workers  *workerPool
+	pool     *workerPool
 	machines map[identity.ID]*machine
 	clusters map[string]*cluster
 	agenda   agenda
@@ -30,7 +30,7 @@ type core struct {
 
 func newCore(opts Options) (*core, error) {
 	c := &core{
-		opts: opts, workers: newWorkerPool(opts.Workers), machines: map[identity.ID]*machine{}, clusters: map[string]*cluster{},
+		opts: opts, pool: newWorkerPool(opts.Workers), machines: map[identity.ID]*machine{}, clusters: map[string]*cluster{},
 		scopes: map[string]demand.Suspended{}, now: opts.Now(),
 	}
 	opts.Engine.NewID = c.newID
@@ -71,9 +71,9 @@ func (c *core) nextFrame() uint64 {
 	return c.opts.Term<<32 + c.frames
 }
 
-// hold keeps what was said of a machine that a worker has, until some worker is done. What does not fit is
+// deferWork keeps what was said of a machine that a worker has, until some worker is done. What does not fit is
 // dropped: operators and agents say it again with their next session.
-func (c *core) hold(again func()) {
+func (c *core) deferWork(again func()) {
 	if len(c.deferred) < jobQueue {
 		c.deferred = append(c.deferred, again)
 	}

@@ -23,7 +23,7 @@ func (c *core) start(m *machine, what string, run func(ctx context.Context) erro
 		done(err)
 		c.look(m.id)
 	}
-	ok := c.workers.offer(j)
+	ok := c.pool.offer(j)
 	if ok {
 		m.turn.busy = true
 	}
@@ -57,12 +57,12 @@ func (c *core) audit(j job, err error) {
 func (c *core) logUnfinished() {
 	for {
 		select {
-		case e := <-c.workers.results:
+		case e := <-c.pool.results:
 			c.opts.Metrics.done(e.job.what, outcomeOf(e.err), 0)
 			if e.err != nil {
 				c.audit(e.job, e.err)
 			}
-		case j := <-c.workers.jobs:
+		case j := <-c.pool.jobs:
 			c.opts.Metrics.done(j.what, outcomeFenced, 0)
 			c.audit(j, errNotBegun)
 		default:

@@ -43,7 +43,7 @@ func (l *Loop) Inspect(ctx context.Context, cluster, need string) (Picture, erro
 	select {
 	case p := <-reply:
 		return p, nil
-	case <-l.mailbox.closed:
+	case <-l.mailbox.done:
 		return Picture{}, fmt.Errorf("inspect the demand of %s: %w", cluster, errTermOver)
 	case <-ctx.Done():
 		return Picture{}, fmt.Errorf("inspect the demand of %s: %w", cluster, ctx.Err())
@@ -105,7 +105,7 @@ func (l *Loop) census(ctx context.Context) (demand.Census, bool) {
 	select {
 	case c := <-reply:
 		return c, true
-	case <-l.mailbox.closed:
+	case <-l.mailbox.done:
 	case <-ctx.Done():
 	}
 	return demand.Census{}, false

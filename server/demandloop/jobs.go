@@ -39,7 +39,7 @@ type workerPool struct {
 	outstanding int // jobs that were offered and whose result was not taken in yet; of the loop alone
 }
 
-// newWorkerPool makes a pool without workers. The results of all that is open have room, so that no worker waits for the
+// newWorkerPool makes a pool without workers. The results of all outstanding jobs have room, so that no worker waits for the
 // loop, which waits for the workers when it ends.
 func newWorkerPool(workers int) *workerPool {
 	return &workerPool{jobs: make(chan job, jobQueue), results: make(chan result, jobQueue+workers)}

@@ -46,7 +46,7 @@ func (l *Loop) Connect(ctx context.Context, cluster string, h Hello, s Session) 
 	select {
 	case snapshot := <-reply:
 		return snapshot, nil
-	case <-l.mailbox.closed:
+	case <-l.mailbox.done:
 		return Snapshot{}, fmt.Errorf("connect cluster %s: %w", cluster, errTermOver)
 	case <-ctx.Done():
 		l.Disconnect(cluster, s) // its turn may still come
@@ -101,17 +101,17 @@ const (
 // Run makes cycles until ctx ends, which has to be the leadership's: workers are under way with it, and
 // are waited for.
 func (l *Loop) Run(ctx context.Context) error {
-	var workers sync.WaitGroup
+	var running sync.WaitGroup
 	defer func() {
-		workers.Wait()
+		running.Wait()
 		l.core.logUnfinished()
 	}()
 	defer close(l.done)
-	defer close(l.mailbox.closed)
+	defer close(l.mailbox.done)
 	census := count(l.census)
 	l.core.opts.Metrics.now.count.Store(&census)
 	defer l.core.opts.Metrics.now.count.CompareAndSwap(&census, nil)
-	workers.Go(func() { l.core.workers.run(ctx, l.core.opts.Workers) })
+	running.Go(func() { l.core.pool.run(ctx, l.core.opts.Workers) })
 	l.now()
 	taking{l.core}.resupply()
 	timer := time.NewTimer(0)
@@ -123,7 +123,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		case letter := <-l.mailbox.letters:
 			l.now()
 			taking{l.core}.letter(letter)
-		case e := <-l.core.workers.results:
+		case e := <-l.core.pool.results:
 			l.now()
 			l.finish(e)
 		case <-l.mailbox.wake:
@@ -153,7 +153,7 @@ const absorbAtOnce = 1024
 func (l *Loop) absorb() {
 	for range absorbAtOnce {
 		select {
-		case e := <-l.core.workers.results:
+		case e := <-l.core.pool.results:
 			l.finish(e)
 			continue
 		default:
@@ -171,7 +171,7 @@ func (l *Loop) absorb() {
 
 // finish takes in what a worker has done, and what was said meanwhile.
 func (l *Loop) finish(e result) {
-	l.core.workers.outstanding--
+	l.core.pool.outstanding--
 	e.job.done(e.err)
 	deferred := l.core.deferred
 	l.core.deferred = nil

@@ -15,14 +15,14 @@ import (
 // mailboxRoom bounds what operators have said and the loop has not taken in.
 const mailboxRoom = 256
 
-// errTermOver says that the loop has ended.
+// errTermOver says that the term is over, and the loop with it.
 var errTermOver = errors.New("the leader's term is over")
 
 // mailbox is what the loop is to look at. Letters wait in a queue that is bounded; notes are sets, of
 // one entry for each machine at the most.
 type mailbox struct {
 	letters chan letter
-	closed  chan struct{} // it is when letters are no longer taken
+	done    chan struct{} // closed when letters are no longer taken
 	wake    chan struct{} // has room for one
 
 	mu    sync.Mutex
@@ -64,20 +64,20 @@ type notes struct {
 }
 
 func newMailbox() *mailbox {
-	return &mailbox{letters: make(chan letter, mailboxRoom), closed: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &mailbox{letters: make(chan letter, mailboxRoom), done: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // send puts a letter in, and waits for room until ctx or the loop ends.
 func (b *mailbox) send(ctx context.Context, l letter) error {
 	select {
-	case <-b.closed:
+	case <-b.done:
 		return errTermOver
 	default:
 	}
 	select {
 	case b.letters <- l:
 		return nil
-	case <-b.closed:
+	case <-b.done:
 		return errTermOver
 	case <-ctx.Done():
 		return ctx.Err()

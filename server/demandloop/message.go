@@ -21,7 +21,7 @@ type Message interface {
 type RollupAnswer struct {
 	Sequence    uint64
 	Quarantined bool   // it is not in force yet, and has to come again
-	Detail      string // why it is held, for people
+	Detail      string // why it is quarantined, for people
 }
 
 // BootstrapRequest asks for what makes a machine join the cluster.

@@ -127,10 +127,10 @@ func (m *Metrics) blob(outcome string, took time.Duration) {
 	m.blobs.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-func (m *Metrics) rollup(cluster string, held bool) {
+func (m *Metrics) rollup(cluster string, quarantined bool) {
 	m.rollups.WithLabelValues(cluster, "held") // is there before one is held: an alert looks for an increase
 	outcome := "accepted"
-	if held {
+	if quarantined {
 		outcome = "held"
 	}
 	m.rollups.WithLabelValues(cluster, outcome).Inc()

@@ -99,7 +99,7 @@ func (c taking) reclaimAnswer(cluster *cluster, answer ReclaimAnswer) {
 	m, s, ok := c.ours(cluster, name)
 	switch {
 	case ok && m.turn.busy:
-		c.hold(func() { c.reclaimAnswer(cluster, answer) })
+		c.deferWork(func() { c.reclaimAnswer(cluster, answer) })
 		return
 	case !ok || !drains(&s, answer.Instruction):
 		return
@@ -144,7 +144,7 @@ func (c taking) nodeReport(cluster *cluster, r NodeReport) {
 	m, s, ok := c.ours(cluster, r.Machine)
 	switch {
 	case ok && m.turn.busy:
-		c.hold(func() { c.nodeReport(cluster, r) })
+		c.deferWork(func() { c.nodeReport(cluster, r) })
 		return
 	case !ok || s.station.Leaving:
 		return
@@ -253,7 +253,7 @@ func (c taking) reported(id identity.ID, r agentbinding.Report) {
 	case m == nil || m.join.buying != nil:
 		return
 	case m.turn.busy:
-		c.hold(func() { c.reported(id, r) })
+		c.deferWork(func() { c.reported(id, r) })
 		return
 	}
 	s, ok := c.see(id)

@@ -46,7 +46,7 @@ type Powerer interface {
 
 	// PowerActions returns what this machine can be asked for, in the order of the
 	// function of that name, whether it runs or not; what is missing is refused as one of
-	// kind Unsupported. A machine that is shown as deleted has none, or is an error of
+	// class Unsupported. A machine that is shown as deleted has none, or is an error of
 	// class NotFound, as one is that does not exist.
 	PowerActions(ctx context.Context, ref Ref) ([]PowerAction, error)
 }

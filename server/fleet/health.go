@@ -114,7 +114,7 @@ func (h Health) judgeVM(now time.Time) Verdict {
 	case h.Looked.Before(h.Hold.Ended(now)):
 		return Verdict{Power: Down, AskProvider: true, Next: now.Add(absenceApart)} // it was on purpose then
 	default:
-		return unhealthyFor(ReasonUnhealthy, Down, because("the provider says that its VM does not run", h.Said))
+		return unhealthyVerdict(ReasonUnhealthy, Down, because("the provider says that its VM does not run", h.Said))
 	}
 	if h.noVM() {
 		return Verdict{Power: NoVM}
@@ -130,7 +130,7 @@ func (h Health) judgeVM(now time.Time) Verdict {
 		return Verdict{Power: Up, AskProvider: true} // seen too early to count
 	}
 	if h.Absent.Confirmed() {
-		return unhealthyFor(ReasonNotFound, Gone, because("its VM is gone", h.Said))
+		return unhealthyVerdict(ReasonNotFound, Gone, because("its VM is gone", h.Said))
 	}
 	again := h.Absent.First.Add(absenceApart)
 	return Verdict{
@@ -163,7 +163,7 @@ func (h Health) judgeAgent(now time.Time) Verdict {
 // judgeJoining looks at an instance whose agent has not registered.
 func (h Health) judgeJoining(now time.Time) Verdict {
 	if !h.RegisterBy.IsZero() && !now.Before(h.RegisterBy) {
-		return unhealthyFor(ReasonRegistrationTimeout, Up, "its agent did not register in time")
+		return unhealthyVerdict(ReasonRegistrationTimeout, Up, "its agent did not register in time")
 	}
 	v := Verdict{Next: h.RegisterBy}
 	if h.State != Pending || !h.noVM() || h.CreatingUntil.IsZero() {
@@ -174,7 +174,7 @@ func (h Health) judgeJoining(now time.Time) Verdict {
 		return v
 	}
 	if h.Absent.agreed(h.CreatingUntil) {
-		return unhealthyFor(ReasonAbandoned, NoVM, "its create was never answered and made no VM")
+		return unhealthyVerdict(ReasonAbandoned, NoVM, "its create was never answered and made no VM")
 	}
 	v.AskProvider = h.Absent.Get.Before(h.CreatingUntil)
 	return v
@@ -195,7 +195,7 @@ func (h Health) judgeReports(now time.Time) Verdict {
 	case h.held(now):
 		return h.missed(overdue, h.Hold.Until)
 	case !now.Before(dead) && (h.State.Sick() || !h.Doubted.IsZero() && !now.Before(h.doubtOver())):
-		return unhealthyFor(ReasonUnhealthy, Up, "three reports are missing")
+		return unhealthyVerdict(ReasonUnhealthy, Up, "three reports are missing")
 	}
 	next := after(later(dead, h.doubtOver()), now)
 	if next.IsZero() {
@@ -260,7 +260,8 @@ func because(found, said string) string {
 	return found + ": " + said
 }
 
-func unhealthyFor(r Reason, p Power, why string) Verdict {
+// unhealthyVerdict is the verdict that an instance is unhealthy.
+func unhealthyVerdict(r Reason, p Power, why string) Verdict {
 	return Verdict{Event: EventFoundSick, Reason: r, Power: p, Why: why}
 }
 

@@ -11,12 +11,12 @@ import (
 // that a caller named. What never joined is gone already, and a size below the number of
 // instances was served; a deleted group has no instance left to replace.
 func (p *planner) repair() {
-	urgentOnes := p.urgentRemovals()
+	instances := p.urgentInstances()
 	if p.v.Silence != "" && slices.ContainsFunc(p.all, func(in *Instance) bool { return in.State == Suspect }) {
 		p.note("", "replace", BlockerUnproven, p.v.Silence, time.Time{})
 	}
 	s := newSlots(p)
-	for _, in := range urgentOnes {
+	for _, in := range instances {
 		switch {
 		case in.OnDemand:
 			p.condemnSick(in, &s, endOf(in), "on demand: not replaced")
@@ -26,9 +26,9 @@ func (p *planner) repair() {
 	}
 }
 
-// urgentRemovals are the instances that have to go for a reason that does not wait, the most
+// urgentInstances are the instances that have to go for a reason that does not wait, the most
 // urgent first.
-func (p *planner) urgentRemovals() []*Instance {
+func (p *planner) urgentInstances() []*Instance {
 	var found []*Instance
 	for _, in := range p.all {
 		if urgent(in) && !p.condemned[in.ID] {
@@ -45,7 +45,7 @@ func (p *planner) urgentRemovals() []*Instance {
 // place. Those whose VM runs go a few at a time, as in repair.
 func (p *planner) condemnUrgent() {
 	s := newSlots(p)
-	for _, in := range p.urgentRemovals() {
+	for _, in := range p.urgentInstances() {
 		reason, why := ReasonRequested, "a caller named it"
 		switch {
 		case in.State.Sick():

@@ -114,8 +114,8 @@ func victimRank(in *Instance, spare map[identity.ID]bool, now time.Time) int {
 	}
 }
 
-// withReplacements is what goes, in this order, if in is a victim: one that makes room takes
-// its replacement along, because the two count as one.
+// withReplacements returns what goes if in is a victim, in this order: its replacements, then in itself. They
+// count as one.
 func (p *planner) withReplacements(in *Instance) []*Instance {
 	all := p.replacementsOf(in)
 	slices.Reverse(all)

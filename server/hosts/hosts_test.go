@@ -305,7 +305,7 @@ func TestWhatIsNotUsedCostsNothing(t *testing.T) {
 			l.expectSent("nothing is assigned")
 			l.expectView("nothing is known", id, "nothing")
 		}
-		l.Left(id)
+		l.Disconnected(id)
 		l.Forget(id)
 		synctest.Wait()
 		if calls := w.storage.Calls(); calls != 0 || len(l.machines) != 0 {

@@ -14,7 +14,7 @@ func (m *Machines) Greeted(id identity.ID, able bool, version string) {
 	row, ok := m.opts.Cache.Instance(id)
 	switch {
 	case !able, ok && !row.Machine.On: // whatever runs on the host, its template has no node machines
-		m.Left(id)
+		m.Disconnected(id)
 		return
 	case !ok:
 		return
@@ -30,8 +30,8 @@ func (m *Machines) Greeted(id identity.ID, able bool, version string) {
 	m.watchers.tell(known.tenant, id)
 }
 
-// Left says that the agent of an instance is not connected any more.
-func (m *Machines) Left(id identity.ID) {
+// Disconnected says that the agent of an instance is not connected any more.
+func (m *Machines) Disconnected(id identity.ID) {
 	known := m.find(id)
 	if known == nil {
 		return

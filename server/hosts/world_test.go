@@ -211,7 +211,7 @@ func (l *leader) disconnect(id identity.ID) {
 	l.agents.mu.Lock()
 	delete(l.agents.open, id)
 	l.agents.mu.Unlock()
-	l.Left(id)
+	l.Disconnected(id)
 }
 
 // expectSent compares what was sent since the last call.

@@ -18,7 +18,7 @@ const (
 	Found                             // its record stood in storage, and this leader did not know it
 	Registered                        // its agent registered
 	Condemned                         // it is to go, or sooner than it was before
-	RemovalTakenBack                  // it is not to go any more
+	RemovalCancelled                  // it is not to go any more
 	Updated                           // something else in its record changed
 	Ended                             // its machine is gone, or never was
 	Lost                              // somebody deleted its record

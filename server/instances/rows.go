@@ -58,7 +58,7 @@ func follow(in *cache.Instance, was, rec layout.InstanceRecord) (Event, error) {
 	copyMutable(in, rec)
 	switch d := rec.Deletion; {
 	case d == nil && was.Deletion != nil:
-		return RemovalTakenBack, restore(in)
+		return RemovalCancelled, restore(in)
 	case d != nil && !d.GoneAt.IsZero():
 		return Ended, end(in, fleet.EventGone, d.GoneAt.Time)
 	case d != nil:

@@ -150,7 +150,7 @@ func TestS3_ARowFollowsItsRecord(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want := []Event{Created, Registered, Condemned, RemovalTakenBack}
+		want := []Event{Created, Registered, Condemned, RemovalCancelled}
 		if row, _ := r.cache.Instance(id); row.State != fleet.Running || row.Removal != (fleet.Removal{}) || !slices.Equal(r.events(), want) {
 			t.Errorf("%s, %+v, told %v, want running without a removal and %v", row.State, row.Removal, r.events(), want)
 		}

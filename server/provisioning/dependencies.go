@@ -66,7 +66,7 @@ func (d *dependencies) begin(n dependency) (done <-chan struct{}, begins bool) {
 	return in.done, begins
 }
 
-// addWaiting lets a group wait for what is missing.
+// addWaiting records that a group waits for what is missing, and begins the lookups.
 func (d *dependencies) addWaiting(group fleet.GroupID, missing []dependency) {
 	var begun []dependency
 	d.mu.Lock()
@@ -95,7 +95,7 @@ func (d *dependencies) settle(missing []dependency) {
 	}
 }
 
-// awaitAll waits for what is missing in the name of a caller.
+// awaitAll blocks until all that is missing is known, or ctx ends.
 func (d *dependencies) awaitAll(ctx context.Context, missing []dependency) error {
 	var lookups []<-chan struct{}
 	for _, n := range missing {

@@ -80,7 +80,7 @@ func (l *Launcher) TemplateData(rec layout.InstanceRecord, eff *effective.Group)
 // WaitForCall waits until no create call of the instance is under way. A call that has not
 // been sent by then finds the instance condemned and is dropped.
 func (l *Launcher) WaitForCall(ctx context.Context, id identity.ID) error {
-	return l.queue.awaitLanding(ctx, id)
+	return l.queue.awaitCompletion(ctx, id)
 }
 
 // inputs resolves what it takes to make one machine; nil without an error means

@@ -21,16 +21,16 @@ type queue struct {
 	rows     *cache.Cache
 	send     func(context.Context, *attempt) // makes the call, and deals with its outcome
 
-	mu     sync.Mutex
-	queues map[fleet.GroupID][]*attempt
-	turn   []fleet.GroupID // groups with a queue, the next one first
-	flying map[identity.ID]chan struct{}
-	wake   chan struct{} // has room for one
+	mu       sync.Mutex
+	queues   map[fleet.GroupID][]*attempt
+	turn     []fleet.GroupID // groups with a queue, the next one first
+	inFlight map[identity.ID]chan struct{}
+	wake     chan struct{} // has room for one
 }
 
 func newQueue(provider Provider, rows *cache.Cache, send func(context.Context, *attempt)) *queue {
 	return &queue{
-		provider: provider, rows: rows, send: send, queues: map[fleet.GroupID][]*attempt{}, flying: map[identity.ID]chan struct{}{},
+		provider: provider, rows: rows, send: send, queues: map[fleet.GroupID][]*attempt{}, inFlight: map[identity.ID]chan struct{}{},
 		wake: make(chan struct{}, 1),
 	}
 }
@@ -90,7 +90,7 @@ func (q *queue) next() (it *attempt, unwanted []*attempt) {
 			continue
 		}
 		it := q.pop(i)
-		if !q.takeOff(it) {
+		if !q.markInFlight(it) {
 			unwanted = append(unwanted, it)
 			continue
 		}
@@ -122,7 +122,7 @@ func (q *queue) run(ctx context.Context) {
 	defer flights.Wait()
 	slots := make(chan struct{}, createsAtOnce)
 	admitted := false
-	for q.awaitCall(ctx) {
+	for q.awaitReady(ctx) {
 		if !admitted {
 			select {
 			case <-ctx.Done():
@@ -144,15 +144,15 @@ func (q *queue) run(ctx context.Context) {
 		admitted = false
 		flights.Go(func() {
 			q.send(ctx, it)
-			q.land(it)
+			q.complete(it)
 			<-slots
 		})
 	}
 }
 
-// awaitCall waits until there is a call that need not wait because its group is slow. It
+// awaitReady waits until there is a call that need not wait because its group is slow. It
 // reports whether ctx has not ended until then.
-func (q *queue) awaitCall(ctx context.Context) bool {
+func (q *queue) awaitReady(ctx context.Context) bool {
 	for {
 		wait, queued := q.opens()
 		if queued && wait == 0 {
@@ -171,32 +171,32 @@ func (q *queue) awaitCall(ctx context.Context) bool {
 	}
 }
 
-// takeOff marks a call as under way, unless nobody wants the instance any more. That
+// markInFlight marks a call as under way, unless nobody wants the instance any more. That
 // a listing shows its VM does not answer a call whose outcome is open: a driver that
 // makes a machine in several steps goes on with them only when it is asked again. The
 // caller holds mu.
-func (q *queue) takeOff(it *attempt) bool {
+func (q *queue) markInFlight(it *attempt) bool {
 	row, ok := q.rows.Instance(it.ID)
 	open := it.State.MayExist() && row.State == fleet.Provisioning
 	if !ok || row.State != fleet.Pending && !open {
 		return false
 	}
-	q.flying[it.ID] = make(chan struct{})
+	q.inFlight[it.ID] = make(chan struct{})
 	return true
 }
 
-func (q *queue) land(it *attempt) {
+func (q *queue) complete(it *attempt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	close(q.flying[it.ID])
-	delete(q.flying, it.ID)
+	close(q.inFlight[it.ID])
+	delete(q.inFlight, it.ID)
 }
 
-// awaitLanding blocks until no create call of the instance is under way. A call that
+// awaitCompletion blocks until no create call of the instance is under way. A call that
 // has not been sent by then finds the instance condemned and is dropped.
-func (q *queue) awaitLanding(ctx context.Context, id identity.ID) error {
+func (q *queue) awaitCompletion(ctx context.Context, id identity.ID) error {
 	q.mu.Lock()
-	flight := q.flying[id]
+	flight := q.inFlight[id]
 	q.mu.Unlock()
 	if flight == nil {
 		return nil

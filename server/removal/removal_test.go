@@ -288,7 +288,7 @@ func TestS15_WhatACallerAsksForIsDurable(t *testing.T) {
 		if rec, _ = w.stored(named); rec.Deletion.DrainAckedAt.IsZero() {
 			t.Error("its drain goes on")
 		}
-		if err := w.TakeBackRevocable(w.ctx); err != nil {
+		if err := w.CancelRevocable(w.ctx); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []identity.ID{named, sick} {
@@ -308,7 +308,7 @@ func TestS6_ALeaderJudgesAgainWhoWasFoundSick(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := w.TakeBackRevocable(w.ctx); err != nil {
+		if err := w.CancelRevocable(w.ctx); err != nil {
 			t.Fatal(err)
 		}
 		if rec, _ := w.stored(sick); rec.Deletion != nil || w.stateOf(sick) != fleet.Running {

@@ -61,7 +61,7 @@ func (r *Term) instanceChanged(c instances.Change) {
 	case instances.Tombstone:
 		r.planner.removals.DeleteRecordLater(in)
 		return
-	case instances.Found, instances.RemovalTakenBack:
+	case instances.Found, instances.RemovalCancelled:
 		r.machines.Look(in.ID)
 	}
 	r.queue.Enqueue(in.Group)

@@ -168,7 +168,7 @@ func (s *Shard) ProbeProvider(within time.Duration) {
 	}
 }
 
-// Reevaluate has every group looked at again, if this server leads: something was
+// Reevaluate has every group evaluated again, if this server leads: something was
 // learnt that no event tells.
 func (s *Shard) Reevaluate() {
 	if r, err := s.Term(); err == nil {

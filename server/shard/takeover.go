@@ -41,7 +41,7 @@ func (r *Term) takeOver(ctx context.Context) error {
 	if err := r.persist(ctx, "list the machines", r.seedFromProvider); err != nil {
 		return err
 	}
-	if err := r.persist(ctx, "take back removals", r.planner.removals.TakeBackRevocable); err != nil {
+	if err := r.persist(ctx, "take back removals", r.planner.removals.CancelRevocable); err != nil {
 		return err
 	}
 	if r.leadership.term > 1 {

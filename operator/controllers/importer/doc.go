@@ -9,9 +9,9 @@
 // groups of its shards with exactly the sizes that the servers have, and last the
 // MachinePool with their sum. No server learns anything new by that, and no instance
 // moves. Each step can be repeated, and a crash between two of them leaves something that
-// the next plan completes, from the sizes written on the pool itself. A group that was left
-// on its servers on purpose, when its pool was deleted, is not brought back: see Left of
-// [Input]. Plan and what it is made of (plan.go, gate.go, left.go, sizes.go, staticsize.go)
+// the next plan completes, from the sizes written on the pool itself. A group that was
+// orphaned when its pool was deleted is not imported again: see Orphaned of
+// [Input]. Plan and what it is made of (plan.go, gate.go, orphaned.go, sizes.go, staticsize.go)
 // are functions of their arguments.
 //
 // The [Reconciler] reads the input and carries the steps out. Before anything is made

@@ -22,17 +22,17 @@ import (
 // world is what a plan is made from, and the objects that its steps are about.
 type world struct {
 	input Input
-	// cluster is as it was before anything else was read, input.Left what it said after that.
+	// cluster is as it was before anything else was read, input.Orphaned what its annotation said after that.
 	cluster *infrav1.NstanceCluster
 	pools   map[string]*infrav1.NstanceMachinePool // by name
 }
 
-// forgets is whether some groups that were left count no more. If the list changes just
+// forgets reports whether some orphaned groups no longer count. If the list changes just
 // now, nobody knows.
 func (w world) forgets() bool {
-	left := capi.FormatOrphanedGroups(w.input.Orphaned)
-	same := capi.FormatOrphanedGroups(capi.ParseOrphanedGroups(w.cluster.Annotations[infrav1.AnnotationOrphanedGroups])) == left
-	return same && capi.FormatOrphanedGroups(w.input.StillOrphaned()) != left
+	orphaned := capi.FormatOrphanedGroups(w.input.Orphaned)
+	same := capi.FormatOrphanedGroups(capi.ParseOrphanedGroups(w.cluster.Annotations[infrav1.AnnotationOrphanedGroups])) == orphaned
+	return same && capi.FormatOrphanedGroups(w.input.StillOrphaned()) != orphaned
 }
 
 // observe reads all pools, and takes together what the shards have said. reader is the

@@ -90,7 +90,7 @@ func (r *Reconciler) plan(ctx context.Context) (world, []Step, error) {
 	return w, Plan(w.input), nil
 }
 
-// forget takes those groups off the list of the left ones that do not count any more.
+// forget takes groups that no longer count off the list of orphaned ones.
 func (r *Reconciler) forget(ctx context.Context, w world) error {
 	if !w.forgets() {
 		return nil

@@ -337,11 +337,11 @@ func (r *Reconciler) report(st state, p plan) {
 	case planner.Abandon:
 		publish(corev1.EventTypeWarning, "RebalanceStalled", "Rebalance", p.move.Reason)
 	}
-	before, now := removedShards(st.pool), st.removedShardsAt(r.Now())
+	before, now := userRemovedShards(st.pool), st.currentUserRemovedShards(r.Now())
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if _, known := before[name]; !known {
 			publish(corev1.EventTypeWarning, "ShardGroupRemoved", "Scale", fmt.Sprintf(
-				"the NstanceShardGroup on shard %s was deleted by a user; the pool leaves the shard out for %v, or until it no longer lists the shard", name, removedShardPause))
+				"the NstanceShardGroup on shard %s was deleted by a user; the pool leaves the shard out for %v, or until it no longer lists the shard", name, removedShardTTL))
 		}
 	}
 }

@@ -26,11 +26,11 @@ func stamp(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// removedShardPause is how long a shard is planned around after a user deleted its shard group.
-const removedShardPause = 10 * time.Minute
+// removedShardTTL is how long a shard is planned around after a user deleted its shard group.
+const removedShardTTL = 10 * time.Minute
 
-// removedShards are the shards whose shard group a user deleted, and when.
-func removedShards(pool *infrav1.NstanceMachinePool) map[string]time.Time {
+// userRemovedShards are the shards whose shard group a user deleted, and when.
+func userRemovedShards(pool *infrav1.NstanceMachinePool) map[string]time.Time {
 	removed := map[string]time.Time{}
 	for entry := range strings.SplitSeq(pool.Annotations[infrav1.AnnotationRemovedShards], ",") {
 		name, text, _ := strings.Cut(entry, "=")
@@ -41,8 +41,8 @@ func removedShards(pool *infrav1.NstanceMachinePool) map[string]time.Time {
 	return removed
 }
 
-// formatRemovedShards writes what removedShards reads.
-func formatRemovedShards(removed map[string]time.Time) string {
+// formatUserRemovedShards writes what removedShards reads.
+func formatUserRemovedShards(removed map[string]time.Time) string {
 	var entries []string
 	for _, name := range slices.Sorted(maps.Keys(removed)) {
 		entries = append(entries, name+"="+stamp(removed[name]))

@@ -13,7 +13,7 @@ import (
 // joinCluster makes a demand pool one of its Cluster, as Cluster API does with pools that have a MachinePool: with the
 // label it is paused with the Cluster, with the owner it ends with it and is moved with it.
 func joinCluster(ctx context.Context, r *Reconciler, st *state) error {
-	if !st.demands() || st.machinePool != nil || st.removing != nil || len(st.otherPools) > 0 {
+	if !st.demands() || st.machinePool != nil || st.removedMachinePool != nil || len(st.otherPools) > 0 {
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}

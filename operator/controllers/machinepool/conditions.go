@@ -110,8 +110,8 @@ func shardsReachable(st state) metav1.Condition {
 	return status.False(infrav1.ConditionShardsReachable, infrav1.ReasonShardUnreachable, "no answer from "+strings.Join(silent, ", "))
 }
 
-// scalingCondition is true until the instances that run are as many as are wanted, and nobody is
-// leaving.
+// scalingCondition is true while more or fewer instances run than are wanted, or retiring ones are not
+// gone yet.
 func scalingCondition(st state, p plan) metav1.Condition {
 	const scaling = infrav1.ConditionScaling
 	if st.demands() {
@@ -121,11 +121,11 @@ func scalingCondition(st state, p plan) metav1.Condition {
 		return status.Unknown(scaling, infrav1.ReasonWaitingForOwner, "no MachinePool says how large the pool is to be")
 	}
 	running, want := st.running(), *st.machinePool.Spec.Replicas
-	switch leaving := st.retiring(); {
+	switch retiring := st.retiring(); {
 	case p.sizes.Blocked > 0:
 		return status.True(scaling, infrav1.ReasonShrinkBlocked, p.sizes.Reason)
-	case leaving != "":
-		return status.True(scaling, infrav1.ReasonScaling, leaving)
+	case retiring != "":
+		return status.True(scaling, infrav1.ReasonScaling, retiring)
 	case running != want:
 		return status.True(scaling, infrav1.ReasonScaling, fmt.Sprintf("%d of %d replicas are running", running, want)+missing(st))
 	}
@@ -177,11 +177,11 @@ func scalingDown(st state) metav1.Condition {
 	if st.machinePool == nil || st.machinePool.Spec.Replicas == nil {
 		return status.Unknown(down, infrav1.ReasonWaitingForOwner, "no MachinePool says how large the pool is to be")
 	}
-	switch running, want, leaving := st.running(), *st.machinePool.Spec.Replicas, st.retiring(); {
+	switch running, want, retiring := st.running(), *st.machinePool.Spec.Replicas, st.retiring(); {
 	case running > want:
 		return status.True(down, infrav1.ReasonScalingDown, fmt.Sprintf("scaling down from %d to %d replicas", running, want))
-	case leaving != "":
-		return status.True(down, infrav1.ReasonScalingDown, leaving)
+	case retiring != "":
+		return status.True(down, infrav1.ReasonScalingDown, retiring)
 	}
 	return status.False(down, infrav1.ReasonNotScalingDown, "")
 }

@@ -42,7 +42,7 @@ func decideDemand(st state, now time.Time) plan {
 
 // holder is what a shard has of the bounds of a demand pool.
 func (d *draft) holder(name string, total planner.Bounds) planner.Holder {
-	h := planner.Holder{Shard: name, Leaving: !slices.Contains(d.listed, name)}
+	h := planner.Holder{Shard: name, Retiring: !slices.Contains(d.listed, name)}
 	shardGroup, group := d.shardGroups[name], d.shards[name].group
 	if shardGroup != nil && shardGroup.Spec.Demand != nil {
 		b := settings.BoundsOf(shardGroup.Spec.Demand)
@@ -62,7 +62,7 @@ func (d *draft) holder(name string, total planner.Bounds) planner.Holder {
 }
 
 // retireDemand decides about the shard groups of shards that left the list, or came back to it. Others
-// buy what is needed, so one leaves when its machines are gone, or its time has come.
+// buy what is needed, so one is removed when its machines are gone, or its deadline has passed.
 func (d *draft) retireDemand() {
 	for _, name := range slices.Sorted(maps.Keys(d.becomes)) {
 		until, _ := time.Parse(time.RFC3339, d.becomes[name].retireAfter)

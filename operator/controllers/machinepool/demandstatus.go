@@ -15,7 +15,7 @@ import (
 // modeOf is what decides how many machines the pool has.
 func modeOf(st state) infrav1.PoolMode {
 	switch {
-	case st.removing != nil, st.returning():
+	case st.removedMachinePool != nil, st.returning():
 		return infrav1.PoolSwitching
 	case !st.demands():
 		return infrav1.PoolFixed
@@ -49,8 +49,8 @@ func switching(st state) string {
 	switch {
 	case len(waiting) > 0:
 		return fmt.Sprintf("the group goes over to %s on %s", to, strings.Join(waiting, ", "))
-	case st.removing != nil:
-		return fmt.Sprintf("MachinePool %s is being removed; the machines stay", st.removing.Name)
+	case st.removedMachinePool != nil:
+		return fmt.Sprintf("MachinePool %s is being removed; the machines stay", st.removedMachinePool.Name)
 	case st.machinePool != nil && st.demands():
 		return demandAllowed(st).Message
 	}

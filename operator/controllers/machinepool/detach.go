@@ -14,8 +14,8 @@ import (
 	"nstance.dev/operator/capi"
 )
 
-// isBeingRemoved reports whether a removal has begun for a MachinePool.
-func isBeingRemoved(machinePool *clusterv1.MachinePool) bool {
+// removalBegun reports whether a removal has begun for a MachinePool.
+func removalBegun(machinePool *clusterv1.MachinePool) bool {
 	_, paused := machinePool.Annotations[clusterv1.PausedAnnotation]
 	return paused && machinePool.Annotations[infrav1.AnnotationRetiredByPool] == "true"
 }

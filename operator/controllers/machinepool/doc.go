@@ -16,7 +16,7 @@
 //
 // What the pool has to remember is in its annotations: for which shards it was balanced and when
 // the next instance may move, and which shards a user took out by deleting their shard group.
-// Which groups stay on their servers without it stands on the NstanceCluster.
+// Orphaned groups are recorded on the NstanceCluster.
 //
 // Rights: nstancemachinepools get list watch patch update, their status patch;
 // nstanceshardgroups and nstancemachines get list watch create patch delete; machinepools

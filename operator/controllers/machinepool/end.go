@@ -50,7 +50,7 @@ func (r *Reconciler) end(ctx context.Context, st state) (ctrl.Result, error) {
 	if freed || len(st.shardGroups) > 0 || len(st.infraMachines) > 0 {
 		return ctrl.Result{RequeueAfter: endPoll}, r.publish(ctx, st, plan{})
 	}
-	if st.removing != nil {
+	if st.removedMachinePool != nil {
 		if err := (machinePoolRemoval{r, &st}).deleteMachinePool(ctx); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -75,18 +75,18 @@ func (r *Reconciler) recordOrphanedGroups(ctx context.Context, st state) error {
 		return client.IgnoreNotFound(err) // without one nothing is imported
 	}
 	before := cluster.DeepCopy()
-	left := capi.ParseOrphanedGroups(cluster.Annotations[infrav1.AnnotationOrphanedGroups])
+	orphaned := capi.ParseOrphanedGroups(cluster.Annotations[infrav1.AnnotationOrphanedGroups])
 	for _, shard := range st.order() {
-		left = append(left, capi.OrphanedGroup{Group: st.pool.Spec.Group, Shard: shard})
+		orphaned = append(orphaned, capi.OrphanedGroup{Group: st.pool.Spec.Group, Shard: shard})
 	}
-	text := capi.FormatOrphanedGroups(left)
+	text := capi.FormatOrphanedGroups(orphaned)
 	if text == cluster.Annotations[infrav1.AnnotationOrphanedGroups] {
 		return nil
 	}
 	capi.Annotate(&cluster, infrav1.AnnotationOrphanedGroups, text)
 	err := r.Client.Patch(ctx, &cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra)
 	if err != nil {
-		return fmt.Errorf("write down that pool %s leaves its groups: %w", st.pool.Name, err)
+		return fmt.Errorf("record orphaned groups of pool %s: %w", st.pool.Name, err)
 	}
 	return nil
 }

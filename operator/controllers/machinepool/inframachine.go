@@ -77,7 +77,7 @@ func (st state) providerIDs() []infrav1.ProviderID {
 		ids = append(ids, shardGroup.Status.ProviderIDs...)
 		known = known && shardGroup.Status.LastSyncTime != nil
 	}
-	removed := removedShards(st.pool)
+	removed := userRemovedShards(st.pool)
 	for _, name := range st.pool.Spec.Shards {
 		_, gone := removed[name]
 		known = known && (st.shardGroups[name] != nil || gone)
@@ -87,7 +87,7 @@ func (st state) providerIDs() []infrav1.ProviderID {
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	if st.machinePool == nil && st.removing == nil { // no Node goes with an id that is taken off the list, and a demand pool may have more
+	if st.machinePool == nil && st.removedMachinePool == nil { // no Node goes with an id that is taken off the list, and a demand pool may have more
 		ids = ids[:min(len(ids), MaxReplicas)]
 	}
 	return ids

@@ -28,7 +28,7 @@ func (st state) missingMachinePool(now time.Time) (needed bool, replicas int32, 
 	annotations := st.pool.Annotations
 	_, imported := annotations[infrav1.AnnotationImportedFrom]
 	switch {
-	case st.machinePool != nil, st.removing != nil, st.pool.Spec.Demand != nil, st.returning(), imported, len(st.otherPools) > 0,
+	case st.machinePool != nil, st.removedMachinePool != nil, st.pool.Spec.Demand != nil, st.returning(), imported, len(st.otherPools) > 0,
 		annotations[infrav1.AnnotationNoMachinePool] == "true":
 		return false, 0, 0
 	}

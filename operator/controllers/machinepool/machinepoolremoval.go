@@ -41,7 +41,7 @@ func (r machinePoolRemoval) begin(ctx context.Context, why string) error {
 	}
 	ctrl.LoggerFrom(ctx).Info("removing MachinePool", "group", st.pool.Spec.Group, "machine_pool", next.Name, "reason", why)
 	r.Events.Eventf(st.pool, next, corev1.EventTypeNormal, "MachinePoolRemoved", "Switch", "MachinePool %s is removed, and no machine with it: %s", next.Name, why)
-	st.machinePool, st.removing = nil, next
+	st.machinePool, st.removedMachinePool = nil, next
 	return nil
 }
 
@@ -54,7 +54,7 @@ func (r machinePoolRemoval) begin(ctx context.Context, why string) error {
 // NstanceMachines behind them, which leave their instances alone.
 func (r machinePoolRemoval) carryOn(ctx context.Context) (time.Duration, error) {
 	st := r.st
-	if st.removing == nil {
+	if st.removedMachinePool == nil {
 		why := st.machinePoolRemovalReason()
 		if why == "" {
 			return 0, nil
@@ -63,7 +63,7 @@ func (r machinePoolRemoval) carryOn(ctx context.Context) (time.Duration, error) 
 			return 0, err
 		}
 	}
-	if !releasedByClusterAPI(st.removing) {
+	if !pauseConfirmed(st.removedMachinePool) {
 		return removalPace, nil
 	}
 	if err := r.disown(ctx); err != nil {
@@ -81,8 +81,8 @@ func (r machinePoolRemoval) carryOn(ctx context.Context) (time.Duration, error) 
 	return 0, r.deleteMachinePool(ctx)
 }
 
-// releasedByClusterAPI is whether Cluster API has taken notice that it is to leave a MachinePool alone, or has never seen it.
-func releasedByClusterAPI(machinePool *clusterv1.MachinePool) bool {
+// pauseConfirmed reports whether Cluster API has confirmed the pause of a MachinePool, or has never reconciled it.
+func pauseConfirmed(machinePool *clusterv1.MachinePool) bool {
 	return !controllerutil.ContainsFinalizer(machinePool, clusterv1.MachinePoolFinalizer) ||
 		meta.IsStatusConditionTrue(machinePool.Status.Conditions, clusterv1.PausedCondition)
 }
@@ -91,12 +91,12 @@ func releasedByClusterAPI(machinePool *clusterv1.MachinePool) bool {
 func (r machinePoolRemoval) disown(ctx context.Context) error {
 	st := r.st
 	before := st.pool.DeepCopy()
-	st.pool.OwnerReferences = slices.DeleteFunc(st.pool.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == st.removing.UID })
+	st.pool.OwnerReferences = slices.DeleteFunc(st.pool.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == st.removedMachinePool.UID })
 	if len(st.pool.OwnerReferences) == len(before.OwnerReferences) {
 		return nil
 	}
 	if err := r.Client.Patch(ctx, st.pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), infra); err != nil {
-		return fmt.Errorf("take MachinePool %s off the owners of pool %s: %w", st.removing.Name, st.pool.Name, err)
+		return fmt.Errorf("take MachinePool %s off the owners of pool %s: %w", st.removedMachinePool.Name, st.pool.Name, err)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (r machinePoolRemoval) hideInstance(ctx context.Context, infraMachine *infr
 // the end of a MachinePool that is paused, so its finalizer is taken off here.
 func (r machinePoolRemoval) deleteMachinePool(ctx context.Context) error {
 	st := r.st
-	machinePool := st.removing
+	machinePool := st.removedMachinePool
 	if err := r.Client.Delete(ctx, machinePool, client.Preconditions{UID: &machinePool.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete MachinePool %s: %w", machinePool.Name, err)
 	}
@@ -140,6 +140,6 @@ func (r machinePoolRemoval) deleteMachinePool(ctx context.Context) error {
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("deleted MachinePool", "group", st.pool.Spec.Group, "machine_pool", machinePool.Name, "reason", "nothing is left of it but the machines, which stay")
-	st.removing = nil
+	st.removedMachinePool = nil
 	return nil
 }

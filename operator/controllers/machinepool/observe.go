@@ -79,8 +79,8 @@ func observeMachinePool(ctx context.Context, reader client.Reader, st *state) er
 	}
 	for _, claim := range claims {
 		switch {
-		case st.removing == nil && isBeingRemoved(claim):
-			st.removing = claim.DeepCopy()
+		case st.removedMachinePool == nil && removalBegun(claim):
+			st.removedMachinePool = claim.DeepCopy()
 		case st.machinePool == nil:
 			st.machinePool = claim.DeepCopy()
 		default:
@@ -154,7 +154,7 @@ func observeMachines(ctx context.Context, reader client.Reader, st *state) error
 		}
 	}
 	st.machines = map[string]*clusterv1.Machine{}
-	for _, machinePool := range []*clusterv1.MachinePool{st.removing, st.machinePool} {
+	for _, machinePool := range []*clusterv1.MachinePool{st.removedMachinePool, st.machinePool} {
 		if machinePool == nil {
 			continue
 		}
@@ -226,7 +226,7 @@ func (r *Reconciler) readInventory(name string, st state) shard {
 	return s
 }
 
-// lastKnown is an instance as the machine that shows it remembers it.
+// lastKnown is an instance as its NstanceMachine describes it.
 func lastKnown(infraMachine *infrav1.NstanceMachine) *nstancev1.InstanceStatus {
 	return &nstancev1.InstanceStatus{
 		InstanceId: infraMachine.Spec.InstanceID, Group: infraMachine.Spec.GroupRef.Name, ProviderUri: infraMachine.Spec.ProviderID,

@@ -59,7 +59,7 @@ func (p plan) needsLiveRead(st state) bool {
 			return true
 		}
 	}
-	return len(p.ends) > 0 || len(st.staleMachines) > 0 || len(remediated(st)) > 0 || st.removing == nil && st.machinePoolRemovalReason() != ""
+	return len(p.ends) > 0 || len(st.staleMachines) > 0 || len(remediated(st)) > 0 || st.removedMachinePool == nil && st.machinePoolRemovalReason() != ""
 }
 
 // decide plans for one pool. It depends on its arguments alone and changes none of them.
@@ -96,7 +96,7 @@ type draft struct {
 // retiring instances that are gone.
 func (d *draft) begin() {
 	d.plan.annotations = map[string]string{}
-	own, kept, takesOver := d.release()
+	own, kept, takesOver := d.settingsToWrite()
 	d.plan.annotations[infrav1.AnnotationReleasedTemplate], d.plan.takeover = kept, takesOver
 	names := slices.Clone(d.listed)
 	for name, shardGroup := range d.shardGroups {
@@ -160,7 +160,7 @@ func (d *draft) shard(name string) planner.Shard {
 		refusal = s.refusal().text()
 	}
 	return planner.Shard{
-		Name: name, Size: d.becomes[name].size(), Unreachable: d.unreachableTooLong(name, d.now), Incomplete: !s.inventoryComplete(),
+		Name: name, Size: d.becomes[name].size(), RedirectGrowth: d.redirectsGrowth(name, d.now), Incomplete: !s.inventoryComplete(),
 		Refusal: refusal, Surge: d.becomes[name].surge != "",
 	}
 }
@@ -188,7 +188,7 @@ func (st state) redirected(p plan, now time.Time) map[string]Redirection {
 	if len(p.sizes.Writes()) > 0 {
 		for _, name := range p.sizes.Redirected {
 			past[name] = st.shards[name].refusal()
-			if st.unreachableTooLong(name, now) {
+			if st.redirectsGrowth(name, now) {
 				past[name] = RedirectedUnreachable
 			}
 		}
@@ -269,17 +269,17 @@ func (d *draft) retire() {
 }
 
 // retireOne decides about the shard group of a shard that may have left the list, or come back to it.
-func (d *draft) retireOne(name string, l planner.RetireInput) {
-	w, r := d.becomes[name], planner.Retire(l, d.now)
+func (d *draft) retireOne(name string, in planner.RetireInput) {
+	w, r := d.becomes[name], planner.Retire(in, d.now)
 	switch r.Kind {
-	case planner.Begin:
+	case planner.RetireBegin:
 		w.retireAfter = stamp(r.Until)
 		d.at(r.Until)
-	case planner.Keep:
+	case planner.RetireWait:
 		d.at(r.Until)
-	case planner.Cancel:
+	case planner.RetireCancel:
 		w.retireAfter = ""
-	case planner.Remove:
+	case planner.RetireRemove:
 		d.plan.ends = append(d.plan.ends, end{name, r.Reason})
 		delete(d.becomes, name)
 	}
@@ -298,9 +298,9 @@ func (d *draft) finish() {
 			}
 		}
 	}
-	d.plan.annotations[infrav1.AnnotationRemovedShards] = formatRemovedShards(d.removedShardsAt(d.now))
-	for _, at := range d.removedShardsAt(d.now) {
-		d.at(at.Add(removedShardPause))
+	d.plan.annotations[infrav1.AnnotationRemovedShards] = formatUserRemovedShards(d.currentUserRemovedShards(d.now))
+	for _, at := range d.currentUserRemovedShards(d.now) {
+		d.at(at.Add(removedShardTTL))
 	}
 	for _, name := range d.pool.Spec.Shards {
 		s := d.shards[name]
@@ -311,7 +311,7 @@ func (d *draft) finish() {
 			d.at(s.connection.Since.Add(d.redirectAfter))
 		}
 		if s.coolOff.Refuses(d.now) {
-			d.at(s.coolOff.Since.Add(planner.UnfilledHold))
+			d.at(s.coolOff.Since.Add(planner.UnfilledTimeout))
 			d.at(s.coolOff.Until)
 		}
 	}

@@ -319,7 +319,7 @@ func TestO5_ARemovedPartIsRemembered(t *testing.T) {
 	for _, test := range []struct {
 		after time.Duration
 		want  string
-	}{{removedShardPause - time.Second, ""}, {removedShardPause, "b=1+surge"}} {
+	}{{removedShardTTL - time.Second, ""}, {removedShardTTL, "b=1+surge"}} {
 		if got := decide(st, start.Add(test.after)).text(); got != test.want {
 			t.Errorf("after %v: %q, want %q", test.after, got, test.want)
 		}

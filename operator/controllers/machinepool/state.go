@@ -22,8 +22,8 @@ import (
 type state struct {
 	pool        *infrav1.NstanceMachinePool
 	machinePool *clusterv1.MachinePool // nil: there is none
-	// removing is a MachinePool that is being removed while the machines stay; it counts for nothing.
-	removing *clusterv1.MachinePool
+	// removedMachinePool is a MachinePool whose removal has begun while its machines stay; it counts for nothing.
+	removedMachinePool *clusterv1.MachinePool
 	// otherMachinePools are other MachinePools that refer to the pool and do not count, nameTaken the
 	// names that a MachinePool would get and that others have.
 	otherMachinePools, nameTaken []string
@@ -68,7 +68,7 @@ func (s shard) reachable() bool {
 
 // inventoryComplete reports whether all instances of the shard are known, so that one may be chosen.
 func (s shard) inventoryComplete() bool {
-	return s.configured && s.connection.State == shards.Ready && s.synced.Synced() && s.synced.Unconfirmed == 0 && s.unclear == 0
+	return s.configured && s.connection.State == shards.Ready && s.synced.Synced() && s.synced.UnconfirmedMissing == 0 && s.unclear == 0
 }
 
 // refusal is why the shard's provider lets the group not grow, if it does.
@@ -79,8 +79,8 @@ func (s shard) refusal() Redirection {
 	return RedirectedCapacity
 }
 
-// unreachableTooLong is whether growth goes elsewhere.
-func (st state) unreachableTooLong(name string, now time.Time) bool {
+// redirectsGrowth reports whether growth goes to other shards.
+func (st state) redirectsGrowth(name string, now time.Time) bool {
 	s := st.shards[name]
 	if st.pool.Spec.UnreachablePolicy == infrav1.UnreachableHold {
 		return false
@@ -122,14 +122,14 @@ func (st state) size(name string) int {
 // listed are the shards that the pool is planned over, in its order: those that it lists,
 // without those whose shard group is on its way out or was taken out by a user a moment ago.
 func (st state) listed(now time.Time) []string {
-	removed := removedShards(st.pool)
+	removed := userRemovedShards(st.pool)
 	return slices.DeleteFunc(slices.Clone(st.pool.Spec.Shards), func(name string) bool {
 		shardGroup := st.shardGroups[name]
 		if shardGroup != nil {
 			return !shardGroup.DeletionTimestamp.IsZero()
 		}
 		at, ok := removed[name]
-		return ok && now.Sub(at) < removedShardPause
+		return ok && now.Sub(at) < removedShardTTL
 	})
 }
 
@@ -243,12 +243,12 @@ func (st state) machineHealth() []planner.MachineHealth {
 	return all
 }
 
-// removedShardsAt are the removals that the pool has to know of: those of before that still
-// count and whose shard it still lists, and the shard groups that a user is deleting now.
-func (st state) removedShardsAt(now time.Time) map[string]time.Time {
-	removed := removedShards(st.pool)
+// currentUserRemovedShards are those of the annotation that still count at now and that the pool still lists, and
+// those whose shard group a user is deleting.
+func (st state) currentUserRemovedShards(now time.Time) map[string]time.Time {
+	removed := userRemovedShards(st.pool)
 	maps.DeleteFunc(removed, func(name string, at time.Time) bool {
-		return now.Sub(at) >= removedShardPause || !slices.Contains(st.pool.Spec.Shards, name)
+		return now.Sub(at) >= removedShardTTL || !slices.Contains(st.pool.Spec.Shards, name)
 	})
 	for name, shardGroup := range st.shardGroups {
 		byPool := shardGroup.Annotations[infrav1.AnnotationRetiredByPool] == "true"

@@ -7,22 +7,22 @@ import (
 	nstancev1 "nstance.dev/protos/nstance/v1"
 )
 
-// groupSettings are the settings of a pool that a server's configuration has for a static group.
+// groupSettings are the settings that a server's configuration decides while a group is static.
 type groupSettings struct {
 	template, subnets string
 	loadBalancers     []string
 }
 
-// overriddenBy returns the settings with what others say in the place of what these do.
-func (l groupSettings) overriddenBy(used groupSettings) groupSettings {
-	l.template = used.template
-	if l.subnets != "" {
-		l.subnets = used.subnets
+// overriddenBy returns the settings with the template of used, and with its other values where these are set.
+func (s groupSettings) overriddenBy(used groupSettings) groupSettings {
+	s.template = used.template
+	if s.subnets != "" {
+		s.subnets = used.subnets
 	}
-	if len(l.loadBalancers) > 0 {
-		l.loadBalancers = used.loadBalancers
+	if len(s.loadBalancers) > 0 {
+		s.loadBalancers = used.loadBalancers
 	}
-	return l
+	return s
 }
 
 // settings are those that the shard group of a shard is written with. While the group is static on
@@ -36,27 +36,28 @@ func (st state) settings(name string, own groupSettings) groupSettings {
 	return own.overriddenBy(settingsOf(group))
 }
 
+// specSettings are those of the spec of a pool.
 func specSettings(spec infrav1.NstanceMachinePoolSpec) groupSettings {
 	return groupSettings{spec.Template, spec.Subnets, spec.LoadBalancers}
 }
 
 // differingFields names the fields in which the settings of a pool say something else than others;
 // what the pool leaves out says nothing.
-func (l groupSettings) differingFields(from groupSettings) []string {
+func (s groupSettings) differingFields(from groupSettings) []string {
 	var fields []string
-	if l.template != "" && l.template != from.template {
+	if s.template != "" && s.template != from.template {
 		fields = append(fields, "template")
 	}
-	if l.subnets != "" && l.subnets != from.subnets {
+	if s.subnets != "" && s.subnets != from.subnets {
 		fields = append(fields, "subnets")
 	}
-	if len(l.loadBalancers) > 0 && !slices.Equal(slices.Sorted(slices.Values(l.loadBalancers)), slices.Sorted(slices.Values(from.loadBalancers))) {
+	if len(s.loadBalancers) > 0 && !slices.Equal(slices.Sorted(slices.Values(s.loadBalancers)), slices.Sorted(slices.Values(from.loadBalancers))) {
 		fields = append(fields, "loadBalancers")
 	}
 	return fields
 }
 
-// release returns the settings that shard groups are written with, the template that the pool
+// settingsToWrite returns the settings that shard groups are written with, the template that the pool
 // remembers, and what its spec takes over; nil: nothing.
 //
 // While a group is static its servers' configuration says them, and what the pool says is
@@ -64,7 +65,7 @@ func (l groupSettings) differingFields(from groupSettings) []string {
 // own words are sent again: that a group leaves the configuration changes no machine. The
 // API server locks these fields as long as the status says static. So it is written down that
 // the pool was static, and the spec is written when the status has changed.
-func (st state) release() (own groupSettings, kept string, takesOver *takeover) {
+func (st state) settingsToWrite() (own groupSettings, kept string, takeOver *takeover) {
 	kept = st.pool.Annotations[infrav1.AnnotationReleasedTemplate]
 	own, used := specSettings(st.pool.Spec), st.serverSettings()
 	switch {
@@ -80,10 +81,10 @@ func (st state) release() (own groupSettings, kept string, takesOver *takeover) 
 		own = own.overriddenBy(used)
 		kept = used.template
 		if !st.pool.Status.IsStatic {
-			takesOver, kept = &takeover{own, fields}, ""
+			takeOver, kept = &takeover{own, fields}, ""
 		}
 	}
-	return own, kept, takesOver
+	return own, kept, takeOver
 }
 
 // takeover are the settings that a pool takes over, and the fields of its spec that change.
@@ -108,6 +109,7 @@ func (st state) serverSettings() groupSettings {
 	return groupSettings{}
 }
 
+// settingsOf are those that a server uses.
 func settingsOf(group *nstancev1.GroupStatus) groupSettings {
 	return groupSettings{group.GetTemplate(), group.GetSubnetPool(), group.GetLoadBalancers()}
 }

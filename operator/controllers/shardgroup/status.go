@@ -194,8 +194,8 @@ func (p shardGroup) reachable() metav1.Condition {
 func (p shardGroup) instancesSynced() metav1.Condition {
 	const synced = infrav1.ConditionInstancesSynced
 	switch {
-	case p.synced.Unconfirmed > 0:
-		return status.False(synced, infrav1.ReasonInventoryShrunk, fmt.Sprintf("the shard's listing lacks %d instances at once; they count until another listing lacks them too", p.synced.Unconfirmed))
+	case p.synced.UnconfirmedMissing > 0:
+		return status.False(synced, infrav1.ReasonInventoryShrunk, fmt.Sprintf("the shard's listing lacks %d instances at once; they count until another listing lacks them too", p.synced.UnconfirmedMissing))
 	case p.synced.InstancesSynced:
 		return status.True(synced, infrav1.ReasonSynced, "")
 	case !p.connected():

@@ -18,7 +18,7 @@ import (
 // without regard to its system and started when it has stopped, which takes as long
 // as ctx allows. If that is not enough, a repeated call goes on where it ended.
 //
-// Machines that EC2 cannot stop, such as spot instances, answer Unsupport.
+// Machines that EC2 cannot stop, such as spot instances, answer with an error of class Unsupported.
 func (all *Instances) Power(ctx context.Context, ref driver.Ref, action driver.PowerAction) error {
 	const op = "power"
 	if err := api.Begin(ctx, op); err != nil {

@@ -48,7 +48,7 @@ func New(client *api.Client, server *http.Client, ip netip.Addr, log *slog.Logge
 
 // AssignLeaderNetwork makes the leader's address an alias address of this
 // machine's first interface, and takes it from the machine of the zone that has
-// it. The kind is Unsupport if no address is configured.
+// it. The error is of class Unsupported if no address is configured.
 func (n *Network) AssignLeaderNetwork(ctx context.Context, _ driver.Addresses) error {
 	me, ctx, cancel, err := n.beginMove(ctx, opAssign)
 	if err != nil {

@@ -226,7 +226,7 @@ func (s *Shard) Disconnect(id identity.ID) {
 	delete(s.queues, id)
 	s.mu.Unlock()
 	if was && s.Leads() {
-		s.leader.Left(id)
+		s.leader.Disconnected(id)
 	}
 }
 

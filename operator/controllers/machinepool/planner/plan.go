@@ -6,13 +6,13 @@ const MaxSize = 10000
 // Shard is one shard of a pool, as far as sizes depend on it.
 type Shard struct {
 	Name string
-	// Size is what the pool wants of it now, retiring instances not
-	// counted; 0 for a shard that is new. A negative size counts as 0.
+	// Size is what the pool wants of it now, retiring instances not counted; 0 for a
+	// shard that is new. A negative size counts as 0.
 	Size int
-	// Unreachable: it has been unreachable for so long that growth goes elsewhere.
-	Unreachable bool
-	// Incomplete: it is not ready, or what it has is not completely known. Like an unreachable
-	// shard it loses only instances that somebody named; unlike one it may grow.
+	// RedirectGrowth: it has not answered for so long that growth goes to other shards.
+	RedirectGrowth bool
+	// Incomplete: it is not ready, or what it has is not completely known. As while growth is
+	// redirected, it loses only instances whose deletion was requested; but it may grow.
 	Incomplete bool
 	// Refusal is what its provider said against growth a short time ago, such as "out of
 	// capacity"; empty: nothing. With one it grows only if no other shard can.
@@ -22,9 +22,9 @@ type Shard struct {
 	Surge bool
 }
 
-// notFullyKnown reports whether an instance may exist that nobody here knows of: then none of the shard
-// is chosen unless its deletion was requested.
-func (s Shard) notFullyKnown() bool { return s.Unreachable || s.Incomplete }
+// onlyRequested reports whether only instances whose deletion was requested may go: the shard may have
+// others that are not known.
+func (s Shard) onlyRequested() bool { return s.RedirectGrowth || s.Incomplete }
 
 // DeletionRequest names an instance that somebody wants to go when the pool shrinks.
 type DeletionRequest struct {
@@ -63,7 +63,7 @@ type Result struct {
 	// of the move is to be removed with, or before, the first write.
 	EndSurge bool
 	// Blocked is by how much the sizes still exceed the pool's because shards that
-	// nobody can see would have to shrink.
+	// are not fully known would have to shrink.
 	Blocked int
 	// Unplaced is by how much the sizes fall short of the pool's because every shard has
 	// MaxSize.
@@ -95,72 +95,72 @@ func (r Result) Writes() []Change {
 //
 // Too few: the shard furthest below its equal part grows, the first listed where two are
 // equally far. Too many: instances whose deletion was requested go first; then the shard furthest above its
-// part shrinks, the last listed where two are. While a shard cannot be seen, no other
+// part shrinks, the last listed where two are. While a shard is not fully known, no other
 // one goes below its own part in its stead: the rest waits. Equal: nothing moves, however
 // uneven the sizes are.
 func Plan(p Pool) Result {
-	w := begin(p)
-	delta := max(p.Replicas, 0) - w.sum()
-	if surge := w.surge(); surge {
+	d := begin(p)
+	delta := max(p.Replicas, 0) - d.sum()
+	if surge := d.surge(); surge {
 		if delta == -1 { // exactly the instance that the open move made
-			return w.result(p)
+			return d.result(p)
 		}
-		w.out.EndSurge = true
+		d.out.EndSurge = true
 	}
-	for _, m := range p.Requests {
+	for _, request := range p.Requests {
 		if delta >= 0 {
 			break
 		}
-		if w.serveRequest(m) {
+		if d.serveRequest(request) {
 			delta++
 		}
 	}
 	for ; delta < 0; delta++ {
-		if !w.shrink() {
-			w.out.Blocked = -delta
+		if !d.shrink() {
+			d.out.Blocked = -delta
 			break
 		}
 	}
 	for ; delta > 0 && len(p.Shards) > 0; delta-- {
-		if !w.grow() {
-			w.out.Unplaced = delta
+		if !d.grow() {
+			d.out.Unplaced = delta
 			break
 		}
 	}
-	return w.result(p)
+	return d.result(p)
 }
 
-// begunPlan is a plan in the making: sizes move one by one.
-type begunPlan struct {
+// draft is a plan in the making: sizes move one by one.
+type draft struct {
 	shards []Shard
 	want   []int
 	passed []bool // by growth
 	out    Result
 }
 
-func begin(p Pool) *begunPlan {
-	w := &begunPlan{
+func begin(p Pool) *draft {
+	d := &draft{
 		shards: p.Shards,
 		want:   EqualSplit(p.Replicas, len(p.Shards)),
 		passed: make([]bool, len(p.Shards)),
 	}
 	for _, s := range p.Shards {
 		size := max(s.Size, 0)
-		w.out.Changes = append(w.out.Changes, Change{Shard: s.Name, From: size, To: size})
+		d.out.Changes = append(d.out.Changes, Change{Shard: s.Name, From: size, To: size})
 	}
-	return w
+	return d
 }
 
-func (w *begunPlan) sum() int {
+func (d *draft) sum() int {
 	n := 0
-	for _, c := range w.out.Changes {
+	for _, c := range d.out.Changes {
 		n += c.To
 	}
 	return n
 }
 
-func (w *begunPlan) surge() bool {
-	for _, s := range w.shards {
+func (d *draft) surge() bool {
+	for _, s := range d.shards {
 		if s.Surge {
 			return true
 		}
@@ -169,84 +169,84 @@ func (w *begunPlan) surge() bool {
 }
 
 // serveRequest lets an instance go whose deletion was requested; false if its shard has nothing to give.
-func (w *begunPlan) serveRequest(m DeletionRequest) bool {
-	for i := range w.out.Changes {
-		c := &w.out.Changes[i]
-		if c.Shard == m.Shard && c.To > 0 {
+func (d *draft) serveRequest(request DeletionRequest) bool {
+	for i := range d.out.Changes {
+		c := &d.out.Changes[i]
+		if c.Shard == request.Shard && c.To > 0 {
 			c.To--
-			c.Requested = append(c.Requested, m.Instance)
+			c.Requested = append(c.Requested, request.Instance)
 			return true
 		}
 	}
 	return false
 }
 
-// shrink takes one instance that nobody named; false if none may be taken.
-func (w *begunPlan) shrink() bool {
-	anyUnknown := false
-	for _, s := range w.shards {
-		anyUnknown = anyUnknown || s.notFullyKnown()
+// shrink takes one instance whose deletion was not requested; false if none may be taken.
+func (d *draft) shrink() bool {
+	anyOnlyRequested := false
+	for _, s := range d.shards {
+		anyOnlyRequested = anyOnlyRequested || s.onlyRequested()
 	}
 	best := -1
-	for i, s := range w.shards {
-		c := w.out.Changes[i]
-		if s.notFullyKnown() || c.To == 0 || anyUnknown && c.To <= w.want[i] {
+	for i, s := range d.shards {
+		c := d.out.Changes[i]
+		if s.onlyRequested() || c.To == 0 || anyOnlyRequested && c.To <= d.want[i] {
 			continue
 		}
-		if best < 0 || c.To-w.want[i] >= w.out.Changes[best].To-w.want[best] {
+		if best < 0 || c.To-d.want[i] >= d.out.Changes[best].To-d.want[best] {
 			best = i
 		}
 	}
 	if best < 0 {
 		return false
 	}
-	w.out.Changes[best].To--
-	w.out.Changes[best].Pick++
+	d.out.Changes[best].To--
+	d.out.Changes[best].Pick++
 	return true
 }
 
 // grow gives one instance to the shard that lacks most, among those that can have it;
 // false if none can.
-func (w *begunPlan) grow() bool {
-	first := w.neediest(func(Shard) bool { return true })
+func (d *draft) grow() bool {
+	first := d.neediest(func(Shard) bool { return true })
 	if first < 0 {
 		return false
 	}
-	best := w.neediest(func(s Shard) bool { return !s.Unreachable && s.Refusal == "" })
+	best := d.neediest(func(s Shard) bool { return !s.RedirectGrowth && s.Refusal == "" })
 	if best < 0 {
-		best = w.neediest(func(s Shard) bool { return !s.Unreachable })
+		best = d.neediest(func(s Shard) bool { return !s.RedirectGrowth })
 	}
 	if best < 0 {
 		best = first
 	}
 	if best != first {
-		w.passed[first] = true
+		d.passed[first] = true
 	}
-	w.out.Changes[best].To++
+	d.out.Changes[best].To++
 	return true
 }
 
 // neediest returns the index of the eligible shard furthest below its part that may be
 // greater; -1 if there is none.
-func (w *begunPlan) neediest(eligible func(Shard) bool) int {
+func (d *draft) neediest(eligible func(Shard) bool) int {
 	best := -1
-	for i, s := range w.shards {
-		if !eligible(s) || w.out.Changes[i].To >= MaxSize {
+	for i, s := range d.shards {
+		if !eligible(s) || d.out.Changes[i].To >= MaxSize {
 			continue
 		}
-		if best < 0 || w.want[i]-w.out.Changes[i].To > w.want[best]-w.out.Changes[best].To {
+		if best < 0 || d.want[i]-d.out.Changes[i].To > d.want[best]-d.out.Changes[best].To {
 			best = i
 		}
 	}
 	return best
 }
 
-func (w *begunPlan) result(p Pool) Result {
-	for i, s := range w.shards {
-		if w.passed[i] {
-			w.out.Redirected = append(w.out.Redirected, s.Name)
+func (d *draft) result(p Pool) Result {
+	for i, s := range d.shards {
+		if d.passed[i] {
+			d.out.Redirected = append(d.out.Redirected, s.Name)
 		}
 	}
-	w.out.Reason = w.reason(p.Name)
-	return w.out
+	d.out.Reason = d.reason(p.Name)
+	return d.out
 }

@@ -27,7 +27,7 @@ func shards(text string) []Shard {
 		flags := rest[len(digits):]
 		all = append(all, Shard{
 			Name: name, Size: size,
-			Unreachable: strings.Contains(flags, "!"), Incomplete: strings.Contains(flags, "?"),
+			RedirectGrowth: strings.Contains(flags, "!"), Incomplete: strings.Contains(flags, "?"),
 			Surge: strings.Contains(flags, "+"),
 		})
 		if strings.Contains(flags, "-") {
@@ -346,7 +346,7 @@ func pools(t *rapid.T) Pool {
 	for i := range rapid.IntRange(1, 6).Draw(t, "shards") {
 		s := Shard{Name: string(rune('a' + i)), Size: rapid.IntRange(0, 8).Draw(t, "size"), Surge: i == surge}
 		how := rapid.SampledFrom([]string{"", "", "", "unreachable", "incomplete", "refuses", "unreachable refuses"}).Draw(t, "how")
-		s.Unreachable, s.Incomplete = strings.Contains(how, "unreachable"), strings.Contains(how, "incomplete")
+		s.RedirectGrowth, s.Incomplete = strings.Contains(how, "unreachable"), strings.Contains(how, "incomplete")
 		if strings.Contains(how, "refuses") {
 			s.Refusal = "quota exceeded"
 		}
@@ -383,7 +383,7 @@ func checkSum(t *rapid.T, p Pool, r Result) {
 		if p.Shards[i].Surge && !r.EndSurge {
 			surge = 1
 		}
-		unknown = unknown || p.Shards[i].Unreachable || p.Shards[i].Incomplete
+		unknown = unknown || p.Shards[i].RedirectGrowth || p.Shards[i].Incomplete
 	}
 	if sum != p.Replicas+surge+r.Blocked {
 		t.Fatalf("%d instances for %d replicas, %d of a move, %d blocked", sum, p.Replicas, surge, r.Blocked)
@@ -406,8 +406,8 @@ func checkChanges(t *rapid.T, p Pool, r Result) {
 		if gone := max(0, c.From-c.To); gone != len(c.Requested)+c.Pick {
 			t.Fatalf("%d go from %s, of them %v named and %d picked", gone, c.Shard, c.Requested, c.Pick)
 		}
-		if c.Pick > 0 && (s.Unreachable || s.Incomplete) {
-			t.Fatalf("an instance of %s is picked, which cannot be seen", c.Shard)
+		if c.Pick > 0 && (s.RedirectGrowth || s.Incomplete) {
+			t.Fatalf("an instance of %s is picked, which is not fully known", c.Shard)
 		}
 		named = append(named, c.Requested...)
 		for _, id := range c.Requested {

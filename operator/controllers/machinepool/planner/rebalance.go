@@ -84,7 +84,7 @@ type Move struct {
 // ever having fewer ready Nodes than before: one more in the shard that lacks most, wait
 // until it is ready, one less where most is too much.
 //
-// A move is opened only when the pool has its size, every shard can be seen, and nothing
+// A move is opened only when the pool has its size, every shard is fully known, and nothing
 // else goes on. A shard whose provider has no room is not moved to.
 func Rebalance(b Balance, now time.Time) Move {
 	m := Move{BalancedFor: b.BalancedFor, NotBefore: b.NotBefore}
@@ -131,8 +131,8 @@ func (b Balance) open(m Move, i int, now time.Time) Move {
 	case now.Before(giveUp):
 		m.RequeueAt = giveUp
 		m.Reason = fmt.Sprintf("%s has %d ready nodes of %d", s.Name, ready, s.Size)
-	case s.notFullyKnown():
-		m.Reason = s.Name + " is not fully known, and has one instance too many"
+	case s.onlyRequested():
+		m.Reason = s.Name + " has one instance too many until it is reachable and its instances are known"
 	default:
 		m.Kind, m.NotBefore = Abandon, now.Add(MoveRetry)
 		m.Reason = fmt.Sprintf("%s has %d ready nodes of %d after %v", s.Name, ready, s.Size, MoveTimeout)
@@ -143,12 +143,12 @@ func (b Balance) open(m Move, i int, now time.Time) Move {
 // begin opens a move, or says what forbids it.
 func (b Balance) begin(m Move, want []int, now time.Time) Move {
 	total, to := 0, -1
-	var refuses, unseen []string
+	var refuses, incomplete []string
 	for i, s := range b.Shards {
 		total += s.Size
 		switch {
-		case s.notFullyKnown():
-			unseen = append(unseen, s.Name)
+		case s.onlyRequested():
+			incomplete = append(incomplete, s.Name)
 		case s.Size >= want[i]:
 		case s.Refusal != "":
 			refuses = append(refuses, s.Name+": "+s.Refusal)
@@ -160,8 +160,8 @@ func (b Balance) begin(m Move, want []int, now time.Time) Move {
 	case total != max(b.Replicas, 0): // the plan comes first
 	case b.Busy != "":
 		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked: "+b.Busy
-	case len(unseen) > 0:
-		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked until each shard is reachable and its instances are known: "+strings.Join(unseen, ", ")
+	case len(incomplete) > 0:
+		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked until each shard is reachable and its instances are known: "+strings.Join(incomplete, ", ")
 	case to < 0:
 		m.Kind, m.Reason = Blocked, "uneven split; rebalancing is blocked: "+strings.Join(refuses, ", ")
 	case now.Before(b.NotBefore):

@@ -49,7 +49,7 @@ func TestRebalance(t *testing.T) {
 		},
 		{name: "the pool has not its size yet: the plan comes first", shards: "a=4 b=1", replicas: 6, want: Move{BalancedFor: ab}},
 		{
-			name: "a shard cannot be seen", shards: "a=4? b=1", replicas: 5,
+			name: "a shard is incomplete", shards: "a=4? b=1", replicas: 5,
 			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked until each shard is reachable and its instances are known: a"},
 		},
 		{
@@ -61,8 +61,8 @@ func TestRebalance(t *testing.T) {
 			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked: b: out of capacity"},
 		},
 		{
-			name: "something else goes on", shards: "a=4 b=1", replicas: 5, balance: Balance{Busy: "i1 is leaving"},
-			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked: i1 is leaving"},
+			name: "something else goes on", shards: "a=4 b=1", replicas: 5, balance: Balance{Busy: "i1 is still being deleted"},
+			want: Move{Kind: Blocked, BalancedFor: ab, Reason: "uneven split; rebalancing is blocked: i1 is still being deleted"},
 		},
 		{
 			name: "too early", shards: "a=4 b=1", replicas: 5, balance: Balance{NotBefore: at(time.Minute)},
@@ -100,7 +100,7 @@ func TestRebalance(t *testing.T) {
 		{
 			name: "open, never ready, and out of sight", shards: "a=4 b=2+!", replicas: 5, now: time.Hour,
 			balance: Balance{Ready: []int{4, 1}, Since: start},
-			want:    Move{Kind: Wait, Shard: "b", BalancedFor: ab, Reason: "b is not fully known, and has one instance too many"},
+			want:    Move{Kind: Wait, Shard: "b", BalancedFor: ab, Reason: "b has one instance too many until it is reachable and its instances are known"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

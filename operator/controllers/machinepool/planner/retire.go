@@ -14,16 +14,16 @@ type RetireKind string
 
 // The kinds of a Retirement.
 const (
-	// Stay: the shard is listed, and nothing is to be done.
-	Stay RetireKind = ""
-	// Begin: write down that it is removed at Until at the latest.
-	Begin RetireKind = "begin"
-	// Keep: it will be removed, and keeps its instances until then.
-	Keep RetireKind = "keep"
-	// Remove: remove it from the pool, and so its instances.
-	Remove RetireKind = "remove"
-	// Cancel: it is listed again; forget that it was to be removed.
-	Cancel RetireKind = "cancel"
+	// RetireNone: the shard is listed, and nothing is to be done.
+	RetireNone RetireKind = ""
+	// RetireBegin: write down that it is removed at Until at the latest.
+	RetireBegin RetireKind = "begin"
+	// RetireWait: it will be removed, and keeps its instances until then.
+	RetireWait RetireKind = "keep"
+	// RetireRemove: remove it from the pool, and so its instances.
+	RetireRemove RetireKind = "remove"
+	// RetireCancel: it is listed again; forget that it was to be removed.
+	RetireCancel RetireKind = "cancel"
 )
 
 // RetireInput is the input of Retire: a shard that has a size in the pool.
@@ -41,29 +41,29 @@ type RetireInput struct {
 // Retirement is the answer of Retire.
 type Retirement struct {
 	Kind RetireKind
-	// Until is when the shard is removed at the latest; for Begin and Keep.
+	// Until is when the shard is removed at the latest; for RetireBegin and RetireWait.
 	Until time.Time
-	// Reason says why, to people; empty for Stay.
+	// Reason says why, to people; empty for RetireNone.
 	Reason string
 }
 
 // Retire says what becomes of a shard that was taken off a pool's list: its instances
 // stay until the other shards have all the ready Nodes that the pool wants, or until
 // RetireTimeout has passed.
-func Retire(l RetireInput, now time.Time) Retirement {
-	ready := fmt.Sprintf("the other shards have %d ready nodes of %d", l.OthersReady, l.OthersWant)
+func Retire(in RetireInput, now time.Time) Retirement {
+	ready := fmt.Sprintf("the other shards have %d ready nodes of %d", in.OthersReady, in.OthersWant)
 	switch {
-	case l.Listed && l.Until.IsZero():
+	case in.Listed && in.Until.IsZero():
 		return Retirement{}
-	case l.Listed:
-		return Retirement{Kind: Cancel, Reason: l.Shard + " is listed again"}
-	case l.Until.IsZero():
-		return Retirement{Kind: Begin, Until: now.Add(RetireTimeout), Reason: l.Shard + " is no longer listed"}
-	case l.OthersReady >= l.OthersWant:
-		return Retirement{Kind: Remove, Reason: fmt.Sprintf("%s is removed: %s", l.Shard, ready)}
-	case !now.Before(l.Until):
-		return Retirement{Kind: Remove, Reason: fmt.Sprintf("%s is removed after %v: %s", l.Shard, RetireTimeout, ready)}
+	case in.Listed:
+		return Retirement{Kind: RetireCancel, Reason: in.Shard + " is listed again"}
+	case in.Until.IsZero():
+		return Retirement{Kind: RetireBegin, Until: now.Add(RetireTimeout), Reason: in.Shard + " is no longer listed"}
+	case in.OthersReady >= in.OthersWant:
+		return Retirement{Kind: RetireRemove, Reason: fmt.Sprintf("%s is removed: %s", in.Shard, ready)}
+	case !now.Before(in.Until):
+		return Retirement{Kind: RetireRemove, Reason: fmt.Sprintf("%s is removed after %v: %s", in.Shard, RetireTimeout, ready)}
 	default:
-		return Retirement{Kind: Keep, Until: l.Until, Reason: fmt.Sprintf("%s keeps its instances: %s", l.Shard, ready)}
+		return Retirement{Kind: RetireWait, Until: in.Until, Reason: fmt.Sprintf("%s keeps its instances: %s", in.Shard, ready)}
 	}
 }

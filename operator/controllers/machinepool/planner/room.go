@@ -7,9 +7,9 @@ import (
 	"nstance.dev/operator/inventory"
 )
 
-// UnfilledHold is how long a shard whose provider has no room keeps the size that it does not
+// UnfilledTimeout is how long a shard whose provider has no room keeps the size that it does not
 // fill. Then other shards are given it.
-const UnfilledHold = 60 * time.Second
+const UnfilledTimeout = 60 * time.Second
 
 // Filling is a shard with what it has, for Unfilled.
 type Filling struct {
@@ -30,18 +30,18 @@ type Lowered struct {
 // Unfilled returns the sizes to be lowered to what the shards have, because their
 // providers have refused more for a while. No instance goes by that; the plan that
 // follows gives the rest to the other shards. Nothing is lowered while no other shard can
-// grow, or the shard cannot be seen.
+// grow, or the shard is not fully known.
 func Unfilled(shards []Filling, now time.Time) []Lowered {
 	room := false
 	for _, s := range shards {
-		room = room || !s.Unreachable && !s.CoolOff.Refuses(now)
+		room = room || !s.RedirectGrowth && !s.CoolOff.Refuses(now)
 	}
 	if !room {
 		return nil
 	}
 	var lowered []Lowered
 	for _, s := range shards {
-		if s.notFullyKnown() || !s.CoolOff.Refuses(now) || s.Present >= s.Size || now.Before(s.CoolOff.Since.Add(UnfilledHold)) {
+		if s.onlyRequested() || !s.CoolOff.Refuses(now) || s.Present >= s.Size || now.Before(s.CoolOff.Since.Add(UnfilledTimeout)) {
 			continue
 		}
 		lowered = append(lowered, Lowered{
@@ -55,7 +55,7 @@ func Unfilled(shards []Filling, now time.Time) []Lowered {
 // Most is the greatest size that the pool wants of one of its shards: what the other shards leave of
 // the pool's size, or the equal part, whichever is more, and the instance of an open move on top. A
 // shard may have more than that: a size that is not wanted any more stays in the spec while the shard
-// cannot be seen.
+// is not fully known.
 func (p Pool) Most(shard string) int {
 	rest, part, surge := max(p.Replicas, 0), 0, 0
 	for i, s := range p.Shards {

@@ -18,22 +18,22 @@ func TestRetire(t *testing.T) {
 		want  Retirement
 	}{
 		{"listed", RetireInput{Shard: "c", Listed: true}, 0, Retirement{}},
-		{"listed again", RetireInput{Shard: "c", Listed: true, Until: until}, 0, Retirement{Kind: Cancel, Reason: "c is listed again"}},
+		{"listed again", RetireInput{Shard: "c", Listed: true, Until: until}, 0, Retirement{Kind: RetireCancel, Reason: "c is listed again"}},
 		{
 			"just taken off, even if the others are ready", RetireInput{Shard: "c"}, 0,
-			Retirement{Kind: Begin, Until: until, Reason: "c is no longer listed"},
+			Retirement{Kind: RetireBegin, Until: until, Reason: "c is no longer listed"},
 		},
 		{
 			"the others are not ready", RetireInput{Shard: "c", Until: until, OthersWant: 6, OthersReady: 5}, RetireTimeout - 1,
-			Retirement{Kind: Keep, Until: until, Reason: "c keeps its instances: the other shards have 5 ready nodes of 6"},
+			Retirement{Kind: RetireWait, Until: until, Reason: "c keeps its instances: the other shards have 5 ready nodes of 6"},
 		},
 		{
 			"the others are ready", RetireInput{Shard: "c", Until: until, OthersWant: 6, OthersReady: 6}, time.Second,
-			Retirement{Kind: Remove, Reason: "c is removed: the other shards have 6 ready nodes of 6"},
+			Retirement{Kind: RetireRemove, Reason: "c is removed: the other shards have 6 ready nodes of 6"},
 		},
 		{
 			"the time has come", RetireInput{Shard: "c", Until: until, OthersWant: 6, OthersReady: 5}, RetireTimeout,
-			Retirement{Kind: Remove, Reason: "c is removed after 15m0s: the other shards have 5 ready nodes of 6"},
+			Retirement{Kind: RetireRemove, Reason: "c is removed after 15m0s: the other shards have 5 ready nodes of 6"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -64,15 +64,15 @@ func TestL8_WhatIsNotFilledGoesElsewhere(t *testing.T) {
 		now    time.Duration
 		want   []Lowered
 	}{
-		{"not filled for a minute", seen("a=3 b=3-", 3, 2), UnfilledHold, lowered},
-		{"not filled for less", seen("a=3 b=3-", 3, 2), UnfilledHold - 1, nil},
-		{"filled", seen("a=3 b=3-", 3, 3), UnfilledHold, nil},
-		{"more than filled", seen("a=3 b=3-", 3, 4), UnfilledHold, nil},
+		{"not filled for a minute", seen("a=3 b=3-", 3, 2), UnfilledTimeout, lowered},
+		{"not filled for less", seen("a=3 b=3-", 3, 2), UnfilledTimeout - 1, nil},
+		{"filled", seen("a=3 b=3-", 3, 3), UnfilledTimeout, nil},
+		{"more than filled", seen("a=3 b=3-", 3, 4), UnfilledTimeout, nil},
 		{"cooled off", seen("a=3 b=3-", 3, 2), inventory.FirstCoolOff, nil},
-		{"the other is unreachable", seen("a=3! b=3-", 3, 2), UnfilledHold, nil},
-		{"the other has no room either", seen("a=3- b=3-", 3, 2), UnfilledHold, nil},
-		{"it cannot be seen", seen("a=3 b=3-?", 3, 2), UnfilledHold, nil},
-		{"missing without a refusal", seen("a=3 b=3", 3, 2), UnfilledHold, nil},
+		{"the other is unreachable", seen("a=3! b=3-", 3, 2), UnfilledTimeout, nil},
+		{"the other has no room either", seen("a=3- b=3-", 3, 2), UnfilledTimeout, nil},
+		{"it is incomplete", seen("a=3 b=3-?", 3, 2), UnfilledTimeout, nil},
+		{"missing without a refusal", seen("a=3 b=3", 3, 2), UnfilledTimeout, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, Unfilled(tt.shards, at(tt.now))); diff != "" {
@@ -94,7 +94,7 @@ func TestS5_Most(t *testing.T) {
 		{"as it should be", 6, []int{3, 3}, -1, []int{3, 3}},
 		{"an uneven split", 6, []int{5, 1}, -1, []int{5, 3}},
 		{"one shard whose pool has shrunk", 1, []int{5}, -1, []int{1}},
-		{"the pool has shrunk, and one shard cannot be seen", 6, []int{5, 3}, -1, []int{3, 3}},
+		{"the pool has shrunk, and one shard is not fully known", 6, []int{5, 3}, -1, []int{3, 3}},
 		{"the other one keeps its part", 2, []int{5, 1}, -1, []int{1, 1}},
 		{"a move is open", 6, []int{4, 3}, 0, []int{4, 3}},
 		{"a move is open elsewhere", 6, []int{2, 5}, 1, []int{3, 5}},

@@ -25,8 +25,8 @@ type Bounds struct {
 // Holder is a shard that has a part of a demand pool, or is to have one.
 type Holder struct {
 	Shard string
-	// Leaving: it was taken off the list, and gets nothing.
-	Leaving bool
+	// Retiring: it was taken off the list, and gets nothing.
+	Retiring bool
 	// Written is what its shard group says now; nil: nothing yet.
 	Written *Bounds
 	// InForce are all bounds that its server may go by until it has accepted Written; none: it has
@@ -68,7 +68,7 @@ func Divide(pool string, total Bounds, holders []Holder) Division {
 	listed := 0
 	for i, h := range holders {
 		d.Shares[i] = Share{Shard: h.Shard}
-		if !h.Leaving {
+		if !h.Retiring {
 			listed++
 		}
 	}
@@ -112,7 +112,7 @@ func without(names []string, name string) []string {
 func spread(n int64, listed int, holders []Holder) []int64 {
 	parts, nth := make([]int64, len(holders)), int64(0)
 	for i, h := range holders {
-		if h.Leaving {
+		if h.Retiring {
 			continue
 		}
 		parts[i] = n / int64(listed)

@@ -123,7 +123,7 @@ func TestDivide(t *testing.T) {
 			total: planner.Bounds{Min: 2, Most: most(8)},
 			holders: []planner.Holder{
 				says("a", planner.Bounds{Min: 1, Most: most(4)}, 4),
-				{Shard: "b", Leaving: true, Written: &planner.Bounds{Min: 1, Most: most(4)}, InForce: []planner.Bounds{{Min: 1, Most: most(4)}}, Used: most(3)},
+				{Shard: "b", Retiring: true, Written: &planner.Bounds{Min: 1, Most: most(4)}, InForce: []planner.Bounds{{Min: 1, Most: most(4)}}, Used: most(3)},
 			},
 			want:   []planner.Bounds{{Min: 2, Most: most(4)}, {Most: most(0)}},
 			waits:  true,
@@ -165,7 +165,7 @@ type server struct {
 }
 
 func (s *server) holder(name string, leaving bool) planner.Holder {
-	h := planner.Holder{Shard: name, Leaving: leaving, Written: s.written, Used: most(s.machines)}
+	h := planner.Holder{Shard: name, Retiring: leaving, Written: s.written, Used: most(s.machines)}
 	for _, b := range []*planner.Bounds{s.written, s.accepted} {
 		if b != nil {
 			h.InForce = append(h.InForce, *b)

@@ -38,7 +38,7 @@ type Shrunk struct {
 // Shrink carries out one shard's part of a plan. Candidates are the instances of the
 // shard's group that are not gone; those in other shards are passed over.
 //
-// Named instances go whatever their condition, save those that are being deleted: what the
+// Requested instances go whatever their condition, save those that are being deleted: what the
 // server has condemned or somebody has deleted it replaces. Where the group has fewer
 // instances than its size, because they are still to be made or replaced, the size alone
 // is lowered by so much. Only what then remains is chosen.

@@ -13,7 +13,7 @@ import (
 // victim.
 const SickAfter = 5 * time.Minute
 
-// VictimPolicy orders healthy instances that nobody named.
+// VictimPolicy orders healthy instances without a deletion request.
 type VictimPolicy string
 
 // The policies. The empty one, and any other word, is Oldest.
@@ -42,7 +42,7 @@ type Candidate struct {
 	// Joined: it has, or has had, a Node.
 	Joined bool
 	// Repaving: its host builds its node again, so that its Node is away for some minutes. It goes
-	// last, unless somebody named it.
+	// last, unless its deletion was requested.
 	Repaving bool
 	// OnHold: something is done to it that would be lost, such as a reboot, or it is switched off on
 	// purpose. It goes last too.
@@ -91,7 +91,7 @@ func (c Candidate) rank(now time.Time) rank {
 	}
 }
 
-// Choice is how to choose where nobody named an instance.
+// Choice is how to choose where no deletion was requested.
 type Choice struct {
 	Policy VictimPolicy
 	// Seed makes the random order of one pool differ from that of another, and from

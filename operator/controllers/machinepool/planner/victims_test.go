@@ -298,7 +298,7 @@ func TestRemediate(t *testing.T) {
 	broken := func(id string, hours int) MachineHealth {
 		return MachineHealth{ID: id, FailedSince: ago(time.Duration(hours) * time.Hour)}
 	}
-	leaves := MachineHealth{ID: "l", FailedSince: ago(time.Hour), Deleting: true}
+	deleting := MachineHealth{ID: "l", FailedSince: ago(time.Hour), Deleting: true}
 	spared := MachineHealth{ID: "s", FailedSince: ago(time.Hour), SkipRemediation: true}
 	one, two := broken("i1", 1), broken("i2", 2)
 	first := Victim{"i2", "its health check failed at 2026-01-02T01:04:05Z"}
@@ -311,9 +311,9 @@ func TestRemediate(t *testing.T) {
 		{"nobody is broken", pool(5), nil},
 		{"one of a small pool", pool(2, one, two), []Victim{first}},
 		{"a fifth of a great one", pool(10, one, two, broken("i0", 0)), []Victim{first, second}},
-		{"one goes already", pool(10, one, two, leaves), []Victim{first}},
-		{"as many go already as may", pool(9, one, leaves), nil},
-		{"more go already than may", pool(4, one, leaves, leaves), nil},
+		{"one goes already", pool(10, one, two, deleting), []Victim{first}},
+		{"as many go already as may", pool(9, one, deleting), nil},
+		{"more go already than may", pool(4, one, deleting, deleting), nil},
 		{"one is to be left alone", pool(3, spared), nil},
 		{"M84: one is on hold", pool(3, MachineHealth{ID: "h", FailedSince: ago(time.Hour), OnHold: true}, one), []Victim{second}},
 		{"an empty pool", nil, nil},

@@ -13,12 +13,12 @@ import (
 	"nstance.dev/server/objectstore"
 )
 
-// TakeBackRevocable takes back the removals that rest on a former leader's judgement of an
+// CancelRevocable cancels the removals that rest on a former leader's judgement of an
 // instance's health alone, and of which nothing has come yet: health is judged again by
 // each leader. Where the VM runs, the instance counts as running until the time for its
 // first report is over, like every other; what has taken its place meanwhile is not too
 // many until then.
-func (r *Remover) TakeBackRevocable(ctx context.Context) error {
+func (r *Remover) CancelRevocable(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(writesAtOnce)
 	for _, in := range r.opts.Cache.All() {

@@ -11,10 +11,10 @@ type OrphanedGroup struct{ Group, Shard string }
 
 // FormatOrphanedGroups writes groups, each once and sorted, as they stand on a cluster:
 // web--a,web--b.
-func FormatOrphanedGroups(left []OrphanedGroup) string {
+func FormatOrphanedGroups(groups []OrphanedGroup) string {
 	all := map[string]bool{}
-	for _, p := range left {
-		all[ShardGroup(p.Group, p.Shard)] = true
+	for _, g := range groups {
+		all[ShardGroup(g.Group, g.Shard)] = true
 	}
 	return strings.Join(slices.Sorted(maps.Keys(all)), ",")
 }
@@ -22,11 +22,11 @@ func FormatOrphanedGroups(left []OrphanedGroup) string {
 // ParseOrphanedGroups reads what FormatOrphanedGroups wrote. A user may write there too, so what
 // names no group and shard is passed over.
 func ParseOrphanedGroups(text string) []OrphanedGroup {
-	var left []OrphanedGroup
+	var groups []OrphanedGroup
 	for entry := range strings.SplitSeq(text, ",") {
 		if group, shard, ok := SplitShardGroup(strings.TrimSpace(entry)); ok {
-			left = append(left, OrphanedGroup{group, shard})
+			groups = append(groups, OrphanedGroup{group, shard})
 		}
 	}
-	return left
+	return groups
 }
