@@ -174,7 +174,7 @@ func (m *Mode) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch has everybody hear of the objects of the cluster, and returns once all were listed.
+// watch has everybody hear of the objects of the cluster, and returns once roll-ups may be made.
 func (m *Mode) watch(ctx context.Context) error {
 	objects := m.parts.Objects
 	if _, err := informers.Hear(ctx, objects, &demandv1.UpcomingNode{}, m.objects.UpcomingNode); err != nil {

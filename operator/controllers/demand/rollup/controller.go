@@ -39,7 +39,7 @@ type Controller struct {
 	claims    map[client.ObjectKey]map[types.UID]struct{} // Pods by the claims that they mount
 	mounted   map[types.UID][]client.ObjectKey
 	pending   map[types.UID]request // that are not acknowledged
-	unowned   *unownedRequests      // that count by what was listed of them; nil: none do
+	listed    *listedRequests       // of requests that count by what was listed of them; nil: none do
 	overheads []needs.Overhead
 	placed    bool // which Nodes are whose is known as of now
 	checked   time.Time

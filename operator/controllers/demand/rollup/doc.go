@@ -6,11 +6,11 @@
 // shard held one back (package outbound). A CapacityRequest that was part of a roll-up is
 // acknowledged by one patch.
 //
-// Nothing is sent before everything was listed, nor to a shard whose machines are not known yet:
+// Nothing is sent before all that counts was listed, nor to a shard whose machines are not known yet:
 // a roll-up replaces the one before, so one that is made of a part of the cluster would give
-// machines back that are needed. Requests that were made for Pods are no part of that where Pods
-// count by themselves until their request is known: after a start, a hundred thousand of them would
-// have the shards wait twice as long. One goroutine, that of [Controller.Run], does all of it; what
+// machines back that are needed. Where Pods count by themselves until their request is known, requests
+// that Pods own are not waited for: beside a hundred thousand of them a start would take three times as
+// long. So a request whose Pod does not exist counts a little later. One goroutine, that of [Controller.Run], does all of it; what
 // is heard of waits for it: of Pods and requests, of which there may be very many, that there is something new, and
 // of others the newest state.
 //

@@ -36,7 +36,7 @@ type news struct {
 	unowned    *unownedRequests // listed before all requests were heard of; nil: nothing was
 }
 
-// unownedRequests are requests that were made for no Pod, and whether all requests were heard of by now.
+// unownedRequests are requests that no Pod owns, and whether all requests were heard of by now.
 type unownedRequests struct {
 	list   []demandv1.CapacityRequest
 	synced toolscache.InformerSynced

@@ -27,7 +27,7 @@ type Options struct {
 	Translation func() translate.Options
 
 	// Cache is for Pods, CapacityRequests, claims, volumes, storage classes and DaemonSets; it has what was heard of, or
-	// what came after. It is for Namespaces, too, once a Pod has to be
+	// what came after, once it has listed the kind. It is for Namespaces, too, once a Pod has to be
 	// near Pods of those that it selects.
 	Cache client.Reader
 	// Writer acknowledges requests, and lists some past the cache. It has limits of its own.

@@ -122,7 +122,10 @@ func runFrom(t *testing.T, objects func() informers.Source, change func(*rollup.
 		loop.Go(func() {
 			if objects != nil {
 				if err := w.c.Watch(ctx, objects()); err != nil {
-					t.Errorf("Watch returned %v", err)
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("Watch returned %v", err)
+					}
+					return
 				}
 			}
 			if err := w.c.Run(ctx); !errors.Is(err, context.Canceled) {
@@ -396,7 +399,7 @@ func TestHeldNoLongerThanItHasTo(t *testing.T) {
 // Nothing goes to a shard before it is known which machines it has, unless that takes too long.
 func TestMachinesFirst(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
-		w.unknown["a"] = true
+		set(w, func() { w.unknown["a"] = true })
 		w.c.Opened("a")
 		w.after(20 * time.Second)
 		if all := w.take(); len(all) > 0 {
@@ -428,7 +431,9 @@ func TestForeignNodes(t *testing.T) {
 		w.c.Node(node("foreign", "other:///1"), false)
 		w.c.Node(node("listed", "fake:///2"), false)
 		w.c.Node(node("upcoming", "fake:///3"), false)
-		w.machines = []rollup.Machine{{Shard: "a", Instance: nodes.Instance{ID: "m2", ProviderURI: "fake:///2"}}}
+		set(w, func() {
+			w.machines = []rollup.Machine{{Shard: "a", Instance: nodes.Instance{ID: "m2", ProviderURI: "fake:///2"}}}
+		})
 		w.c.UpcomingNode(&demandv1.UpcomingNode{
 			ObjectMeta: metav1.ObjectMeta{Name: "m3"}, Spec: demandv1.UpcomingNodeSpec{MachineID: "m3", Shard: "a"}, Status: demandv1.UpcomingNodeStatus{ProviderID: "fake:///3"},
 		}, false)
@@ -498,7 +503,7 @@ func TestAcknowledge(t *testing.T) {
 		if got := w.patched(); len(got) > 0 {
 			t.Errorf("acknowledged without a roll-up: %q", got)
 		}
-		w.fail = errors.New("the API server is away")
+		set(w, func() { w.fail = errors.New("the API server is away") })
 		w.c.Opened("a")
 		w.after(time.Second)
 		set(w, func() { w.fail = nil })
@@ -551,7 +556,7 @@ func cut(line string) (name, rest string, ok bool) {
 func TestAcknowledgementsAreBounded(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
 		block := make(chan struct{})
-		w.block = block
+		set(w, func() { w.block = block })
 		for i := range 100 {
 			p := pod(fmt.Sprint("p", i), 1)
 			w.pod(p, false)
@@ -574,7 +579,7 @@ func TestAcknowledgementsAreBounded(t *testing.T) {
 // Requests of a shard without a session are not acknowledged, and those of others are.
 func TestShardsWithoutSession(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
-		w.shards = []split.Shard{{ID: "a", Zone: "za"}, {ID: "b", Zone: "zb"}}
+		set(w, func() { w.shards = []split.Shard{{ID: "a", Zone: "za"}, {ID: "b", Zone: "zb"}} })
 		for _, zone := range []string{"za", "zb"} {
 			p := pod("p-"+zone, 1, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: zone} })
 			w.pod(p, false)
@@ -597,7 +602,7 @@ func TestShardsWithoutSession(t *testing.T) {
 // A claim that is bound later keeps its Pod in the volume's zone.
 func TestClaims(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
-		w.shards = []split.Shard{{ID: "a", Zone: "za"}, {ID: "b", Zone: "zb"}}
+		set(w, func() { w.shards = []split.Shard{{ID: "a", Zone: "za"}, {ID: "b", Zone: "zb"}} })
 		w.c.Opened("a")
 		w.c.Opened("b")
 		w.pod(pod("p", 1, func(p *corev1.Pod) {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	demandv1 "nstance.dev/operator/api/demand/v1alpha1"
@@ -221,23 +222,29 @@ func apart(pod *corev1.Pod) bool {
 // one that was deleted in between is in no cache, and nobody has said that it is gone.
 func (c *Controller) takeUnowned(n *news) (changed bool) {
 	if n.unowned != nil {
-		c.unowned = n.unowned
-		for i := range c.unowned.list {
-			r := &c.unowned.list[i]
+		c.listed = &listedRequests{map[types.UID]client.ObjectKey{}, n.unowned.synced}
+		for i := range n.unowned.list {
+			r := &n.unowned.list[i]
+			c.listed.keys[r.UID] = client.ObjectKeyFromObject(r)
 			changed = c.tally.SetRequest(tally.Request{ID: string(r.UID), Spec: &r.Spec}) || changed
 		}
 	}
-	if c.unowned == nil || !c.unowned.synced() {
+	if c.listed == nil || !c.listed.synced() {
 		return changed
 	}
-	for i := range c.unowned.list {
-		r := &c.unowned.list[i]
-		if _, newer := n.requests[r.UID]; !newer {
-			n.requests[r.UID] = heard[request]{object: request{key: client.ObjectKeyFromObject(r)}}
+	for uid, key := range c.listed.keys {
+		if _, newer := n.requests[uid]; !newer {
+			n.requests[uid] = heard[request]{object: request{key: key}}
 		}
 	}
-	c.unowned = nil
+	c.listed = nil
 	return changed
+}
+
+// listedRequests are which requests were listed before all were heard of, and whether all were by now.
+type listedRequests struct {
+	keys   map[types.UID]client.ObjectKey
+	synced toolscache.InformerSynced
 }
 
 // request takes in what a request is now.

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -20,13 +19,18 @@ import (
 	"nstance.dev/operator/informers"
 )
 
-// requestPatience is how long CapacityRequests are waited for once all else was heard of, if Pods
-// count without them.
-const requestPatience = 2 * time.Second
+const (
+	// requestPatience is how long CapacityRequests are waited for once all else was heard of, if Pods
+	// count without them, and listTime how long the list of those that no Pod owns may take.
+	requestPatience = 2 * time.Second
+	listTime        = 10 * time.Second
+	// lateAfter is when it is said that not all requests were heard of.
+	lateAfter = time.Minute
+)
 
 // Watch has the controller hear of all objects of a cache, and returns once it has heard of those
-// that exist; of requests that were made for Pods it need not have heard, unless Pods count by
-// nothing else. It hears of objects until ctx ends.
+// that exist. Of requests that Pods own it need not have heard, unless Pods count by nothing else. It hears
+// of objects until ctx ends.
 func (c *Controller) Watch(ctx context.Context, objects informers.Source) error {
 	watches := []watch{
 		hears(&corev1.Pod{}, c.Pod),
@@ -42,10 +46,6 @@ func (c *Controller) Watch(ctx context.Context, objects informers.Source) error 
 			hears(&corev1.PersistentVolume{}, func(v *corev1.PersistentVolume, _ bool) { c.Volume(v) }),
 			hears(&storagev1.StorageClass{}, func(*storagev1.StorageClass, bool) { c.StorageClasses() }))
 	}
-	requests, err := hears(&demandv1.CapacityRequest{}, c.Request)(ctx, objects)
-	if err != nil {
-		return err
-	}
 	var synced []toolscache.InformerSynced
 	for _, begin := range watches {
 		all, err := begin(ctx, objects)
@@ -54,29 +54,42 @@ func (c *Controller) Watch(ctx context.Context, objects informers.Source) error 
 		}
 		synced = append(synced, all)
 	}
+	requests, err := hears(&demandv1.CapacityRequest{}, c.Request)(ctx, objects)
+	if err != nil {
+		return err
+	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), synced...) {
 		return context.Cause(ctx)
 	}
 	unowned, err := awaitRequests(ctx, c.opts, requests)
-	if unowned != nil {
-		c.inbox.put(func(n *news) { n.unowned = unowned })
+	if unowned == nil || err != nil {
+		return err
 	}
-	return err
+	c.inbox.put(func(n *news) { n.unowned = unowned })
+	go func() { // nothing else tells when the last one was heard of
+		if !heardWithin(ctx, lateAfter, requests) && ctx.Err() == nil {
+			c.opts.Log.WarnContext(ctx, "requests not read yet: those that no Pod owns count as they were at the start", "after", lateAfter)
+		}
+		if toolscache.WaitForCacheSync(ctx.Done(), requests) {
+			c.inbox.put(func(*news) {})
+		}
+	}()
+	return nil
 }
 
 // awaitRequests waits until all requests were heard of. They may be a hundred thousand, which take longer than all else,
 // and most were made for Pods. So where these count by themselves it waits for a moment, and returns the requests that
-// were made for no Pod.
+// no Pod owns; nil: all were heard of.
 func awaitRequests(ctx context.Context, o Options, synced toolscache.InformerSynced) (*unownedRequests, error) {
 	if o.Tally.Source != tally.Requests {
-		patience, stop := context.WithTimeout(ctx, requestPatience)
-		heard := toolscache.WaitForCacheSync(patience.Done(), synced)
-		stop()
-		if heard {
+		if heardWithin(ctx, requestPatience, synced) {
 			return nil, nil
 		}
 		unowned, err := listUnowned(ctx, o.Writer)
-		if err == nil {
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err == nil:
 			return &unownedRequests{unowned, synced}, nil
 		}
 		o.Log.WarnContext(ctx, "list of requests that no Pod owns failed; the first roll-up waits for all requests", "error", err)
@@ -87,20 +100,29 @@ func awaitRequests(ctx context.Context, o Options, synced toolscache.InformerSyn
 	return nil, nil
 }
 
-// listUnowned returns the requests that were made for no Pod.
+func heardWithin(ctx context.Context, d time.Duration, synced toolscache.InformerSynced) bool {
+	ctx, stop := context.WithTimeout(ctx, d)
+	defer stop()
+	return toolscache.WaitForCacheSync(ctx.Done(), synced)
+}
+
+// listUnowned returns the requests that no Pod owns: without the label, or with an empty one.
 func listUnowned(ctx context.Context, from client.Reader) ([]demandv1.CapacityRequest, error) {
-	unowned, err := labels.NewRequirement(demandv1.LabelOwnedByPod, selection.DoesNotExist, nil)
-	if err != nil {
-		return nil, fmt.Errorf("select requests: %w", err)
+	ctx, stop := context.WithTimeout(ctx, listTime)
+	defer stop()
+	var all []demandv1.CapacityRequest
+	for operator, values := range map[selection.Operator][]string{selection.DoesNotExist: nil, selection.Equals: {""}} {
+		unowned, err := labels.NewRequirement(demandv1.LabelOwnedByPod, operator, values)
+		if err != nil {
+			return nil, fmt.Errorf("select requests: %w", err)
+		}
+		var list demandv1.CapacityRequestList
+		if err := from.List(ctx, &list, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*unowned)}); err != nil {
+			return nil, fmt.Errorf("list requests: %w", err)
+		}
+		all = append(all, list.Items...)
 	}
-	var list demandv1.CapacityRequestList
-	// Resource version 0 is what the API server has in memory: it looks through all of them, and reads none from storage.
-	err = from.List(ctx, &list, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*unowned)},
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
-	if err != nil {
-		return nil, fmt.Errorf("list requests: %w", err)
-	}
-	return list.Items, nil
+	return all, nil
 }
 
 // watch begins to hear of a kind.
