@@ -15,7 +15,7 @@ import (
 
 // Condemn makes the decision to remove an instance durable. This leader does not return
 // from it, and the next one resumes it, unless it may take the removal back: see
-// [Remover.TakeBackRevocable].
+// [Remover.CancelRevocable].
 func (r *Remover) Condemn(ctx context.Context, a fleet.Condemn) error {
 	now := r.opts.Now()
 	row, ok := r.opts.Instances.Known(a.ID)

@@ -8,7 +8,7 @@
 //     may remove in a minute is bounded (S8), in the shard and in each group.
 //   - [Remover.Delete] repeats the delete call until the provider accepts it, and asks until
 //     the machine is gone. No call is sent while deletes are blocked ([Options.DeletesBlocked]).
-//   - [Remover.TakeBackRevocable] takes back, at a take-over, what rests on a former leader's
+//   - [Remover.CancelRevocable] cancels, at a take-over, what rests on a former leader's
 //     judgement of health alone.
 //
 // Whether an instance has to go is decided by package fleet, in the plan of its group.

@@ -41,7 +41,7 @@ func userRemovedShards(pool *infrav1.NstanceMachinePool) map[string]time.Time {
 	return removed
 }
 
-// formatUserRemovedShards writes what removedShards reads.
+// formatUserRemovedShards writes what userRemovedShards reads.
 func formatUserRemovedShards(removed map[string]time.Time) string {
 	var entries []string
 	for _, name := range slices.Sorted(maps.Keys(removed)) {
