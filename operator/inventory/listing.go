@@ -13,7 +13,7 @@ import (
 )
 
 // A complete listing that lacks more than BrakeFloor and more than a fourth of what a
-// shard had is held: another one, at least BrakeWait later, has to lack the same.
+// shard had has to be confirmed by another one, at least BrakeWait later, that lacks the same.
 const (
 	BrakeFloor = 3
 	BrakeWait  = 30 * time.Second

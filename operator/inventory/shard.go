@@ -96,7 +96,7 @@ const (
 	InstanceChanged Kind = "instance changed"
 	InstanceGone    Kind = "instance gone"
 	ShardChanged    Kind = "shard changed"    // its State, beyond the times in it
-	Shrunken        Kind = "inventory shrunk" // a listing lacks too much, and is held
+	Shrunken        Kind = "inventory shrunk" // a listing lacks too much, and has to be confirmed
 	Foreign         Kind = "foreign tenant"   // something was dropped that is not ours
 )
 

@@ -203,15 +203,15 @@ func many(n int) []string {
 	return ids
 }
 
-func TestS8_TooManyAbsencesAreHeld(t *testing.T) {
+func TestS8_TooManyAbsencesHaveToBeConfirmed(t *testing.T) {
 	all := many(20)
 	s := newStory(t)
 	s.lists(all...)
 	wantChanges(t, "six of twenty are missing", s.after(time.Minute).lists(all[6:]...),
 		Change{Kind: Shrunken, Why: "6 of 20 instances are missing at once; they count until a listing 30s later lacks them too"}, shardChanged)
 	s.expect("held", all...)
-	if held := s.State().UnconfirmedMissing; held != 6 || s.Presence(all[0]) != Present {
-		t.Errorf("%d held, the first is %s", held, s.Presence(all[0]))
+	if n := s.State().UnconfirmedMissing; n != 6 || s.Presence(all[0]) != Present {
+		t.Errorf("%d are missing, the first is %s", n, s.Presence(all[0]))
 	}
 	wantChanges(t, "too early to agree", s.after(BrakeWait-1).lists(all[6:]...))
 	wantChanges(t, "one is back, one more is missing", s.after(1).lists(append([]string{all[0]}, all[7:]...)...),
@@ -230,8 +230,8 @@ func TestS8_AnEventOfAMissingInstanceChangesTheState(t *testing.T) {
 	s.after(time.Minute).lists(all[6:]...)
 	wantChanges(t, "one that is missing is deleted", s.after(time.Second).InstanceEvent(eventOf(eventDeleted, all[0], 2), s.now),
 		gone(all[0], deletedWhy("")), shardChanged)
-	if held := s.State().UnconfirmedMissing; held != 5 {
-		t.Errorf("%d are missing, want 5", held)
+	if n := s.State().UnconfirmedMissing; n != 5 {
+		t.Errorf("%d are missing, want 5", n)
 	}
 	wantChanges(t, "one that is there is deleted", s.after(time.Second).InstanceEvent(eventOf(eventDeleted, all[19], 2), s.now),
 		gone(all[19], deletedWhy("")))

@@ -45,7 +45,7 @@ func (a *Service) Welcome() {
 func (a *Service) End(id identity.ID) { a.streams.end(id) }
 
 // Close lets go of every stream, because this server does not lead any more: where the lease
-// was lost they are parked, else they end. No other is taken in afterwards.
+// was lost they are parked, else they end. No other is attached afterwards.
 func (a *Service) Close() {
 	keep, limit := keeps(context.Cause(a.ctx)), parkLimit(a.interval())
 	a.streams.close(func(s *stream) bool { return keep && a.opts.Parking.add(s, limit) })
@@ -114,7 +114,7 @@ func (a *Service) attachCounting(s *stream) (replaced int, err error) {
 	return replaced, nil
 }
 
-// detach takes a stream out, unless a newer one has taken its place. It reports whether it
+// detach detaches a stream from its instance, unless a newer one has taken its place. It reports whether it
 // was the instance's stream. The caller has the instance's turn.
 func (a *Service) detach(s *stream) bool {
 	if !a.streams.remove(s) {

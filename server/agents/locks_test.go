@@ -44,7 +44,7 @@ func TestWhoHearsOfConnectionsMayCallTheService(t *testing.T) {
 	_ = p.cache.Close()
 }
 
-// TestStreamsOfAnInstanceAreToldInOrder: one is told whole before the next one is taken in.
+// TestStreamsOfAnInstanceAreToldInOrder: one is told whole before the next one is attached.
 func TestStreamsOfAnInstanceAreToldInOrder(t *testing.T) {
 	atPost(t, func(t *testing.T, _ *post, a *term) {
 		m := a.machine()

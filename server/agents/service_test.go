@@ -168,7 +168,7 @@ func TestF35_TheNewestStreamCounts(t *testing.T) {
 	})
 }
 
-// TestS13_StreamsOfDeletedInstances: end at once, and no other is taken in.
+// TestS13_StreamsOfDeletedInstances: end at once, and no other is attached.
 func TestS13_StreamsOfDeletedInstances(t *testing.T) {
 	atPost(t, func(t *testing.T, _ *post, a *term) {
 		up, silent := a.registered(), a.registered()
@@ -233,7 +233,7 @@ func TestF1_OnlyWhoIsConnectedIsParked(t *testing.T) {
 		s := newStream(&identity.Peer{ID: "vmx0"}, newPipe(t.Context()), newPace(0, true))
 		s.finish(context.Canceled)
 		if _, err := a.streams.add(s, time.Now()); err == nil {
-			t.Error("a stream is taken in that has ended")
+			t.Error("a stream is attached that has ended")
 		}
 	})
 }

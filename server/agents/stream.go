@@ -186,7 +186,7 @@ func (s *stream) awaitTurn(msg *nstancev1.AgentMessage) error {
 	}
 }
 
-// end says why the stream came to its end, and tells who has taken it in.
+// end says why the stream came to its end, and tells its owner.
 func (s *stream) end() error {
 	s.mu.Lock()
 	why := s.why

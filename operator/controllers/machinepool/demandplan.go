@@ -10,7 +10,7 @@ import (
 )
 
 // decideDemand plans for a demand pool: each listed shard gets its share of the bounds, and what shards have
-// that left the list is waited for.
+// that are no longer listed is waited for.
 func decideDemand(st state, now time.Time) plan {
 	d := &draft{state: st, now: now, listed: st.listed(now), becomes: map[string]*write{}}
 	d.begin()
@@ -61,7 +61,7 @@ func (d *draft) holder(name string, total planner.Bounds) planner.Holder {
 	return h
 }
 
-// retireDemand decides about the shard groups of shards that left the list, or came back to it. Others
+// retireDemand decides about the shard groups of shards that are no longer listed, or are again. Others
 // buy what is needed, so one is removed when its machines are gone, or its deadline has passed.
 func (d *draft) retireDemand() {
 	for _, name := range slices.Sorted(maps.Keys(d.becomes)) {

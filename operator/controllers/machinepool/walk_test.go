@@ -269,9 +269,9 @@ func TestO9_ACacheThatIsBehindReplacesNoMore(t *testing.T) {
 		if err := w.Client.List(t.Context(), &machines); err != nil {
 			t.Fatal(err)
 		}
-		leaving := slices.DeleteFunc(slices.Clone(machines.Items), func(m clusterv1.Machine) bool { return m.DeletionTimestamp.IsZero() })
-		if len(leaving) != 1 {
-			t.Errorf("%d of %d machines are leaving, want 1", len(leaving), len(machines.Items))
+		deleting := slices.DeleteFunc(slices.Clone(machines.Items), func(m clusterv1.Machine) bool { return m.DeletionTimestamp.IsZero() })
+		if len(deleting) != 1 {
+			t.Errorf("%d of %d machines are being deleted, want 1", len(deleting), len(machines.Items))
 		}
 	})
 }

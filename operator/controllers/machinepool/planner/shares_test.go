@@ -164,8 +164,8 @@ type server struct {
 	machines          int64
 }
 
-func (s *server) holder(name string, leaving bool) planner.Holder {
-	h := planner.Holder{Shard: name, Retiring: leaving, Written: s.written, Used: most(s.machines)}
+func (s *server) holder(name string, retiring bool) planner.Holder {
+	h := planner.Holder{Shard: name, Retiring: retiring, Written: s.written, Used: most(s.machines)}
 	for _, b := range []*planner.Bounds{s.written, s.accepted} {
 		if b != nil {
 			h.InForce = append(h.InForce, *b)
